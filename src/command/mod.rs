@@ -1,0 +1,106 @@
+//! A file for each verb of the command line: arguments, `run`, then the types it needs.
+
+/// Run one cell in this process.
+pub mod cell;
+/// Validate a manifest.
+pub mod check;
+/// Be a built-in client.
+pub mod client;
+/// Completion scripts.
+pub mod completions;
+/// Is this host fit to measure.
+pub mod doctor;
+/// Cells, order, estimated time.
+pub mod plan;
+/// Print the results of a run.
+pub mod report;
+/// A recorded cell again, judged.
+pub mod rerun;
+/// Measure the cells of a manifest.
+pub mod run;
+/// JSON Schemas.
+pub mod schema;
+mod selection;
+/// Be a built-in server.
+pub mod serve;
+/// Install and build.
+pub mod setup;
+/// The contract of each server.
+pub mod smoke;
+mod terminal;
+
+use clap::{Parser, Subcommand};
+
+use crate::exit::{Ending, UserError};
+
+pub use selection::SelectionArgs;
+pub use terminal::{ColorChoice, Terminal, human_time};
+
+/// A declarative experiment runner for WebSocket servers.
+#[derive(Debug, Parser)]
+#[command(name = "runner", version, arg_required_else_help = true)]
+pub struct Cli {
+    /// When to use colour
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
+    pub color: ColorChoice,
+
+    /// What to do
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Measure the cells of a manifest
+    Run(run::Args),
+    /// Show the cells, their order and the estimated time
+    Plan(plan::Args),
+    /// Validate a manifest and what it names; measure nothing
+    Check(check::Args),
+    /// Say whether this host is fit to measure, and what to change
+    Doctor(doctor::Args),
+    /// Install and build what a manifest's cells need
+    Setup(setup::Args),
+    /// Prove that each selected server keeps its contract
+    Smoke(smoke::Args),
+    /// Run the cell of a record again and judge the difference
+    Rerun(rerun::Args),
+    /// Print the results of a run
+    Report(report::Args),
+    /// Print a JSON Schema
+    Schema(schema::Args),
+    /// Print a completion script for a shell
+    Completions(completions::Args),
+    /// Run one cell: a job as JSON on stdin, its record as JSON on stdout
+    #[command(hide = true)]
+    Cell(cell::Args),
+    /// Be a built-in server, told what by the environment
+    #[command(hide = true)]
+    Serve(serve::Args),
+    /// Be a built-in client, told what by the first line of stdin
+    #[command(hide = true)]
+    Client(client::Args),
+}
+
+impl Cli {
+    /// Carries out the verb.
+    pub fn run(self) -> Result<Ending, UserError> {
+        let terminal = Terminal::detect(self.color);
+        match self.verb {
+            Verb::Run(args) => run::run(args, &terminal),
+            Verb::Plan(args) => plan::run(args, &terminal),
+            Verb::Check(args) => check::run(args, &terminal),
+            Verb::Doctor(args) => doctor::run(args, &terminal),
+            Verb::Setup(args) => setup::run(args, &terminal),
+            Verb::Smoke(args) => smoke::run(args, &terminal),
+            Verb::Rerun(args) => rerun::run(args, &terminal),
+            Verb::Report(args) => report::run(args, &terminal),
+            Verb::Schema(args) => schema::run(args, &terminal),
+            Verb::Completions(args) => completions::run(args, &terminal),
+            Verb::Cell(args) => cell::run(args),
+            Verb::Serve(args) => serve::run(args),
+            Verb::Client(args) => client::run(args),
+        }
+    }
+}

@@ -1,0 +1,10 @@
+use crate::exit::{Ending, Exit, UserError};
+
+/// Arguments of `runner serve`.
+#[derive(Debug, clap::Args)]
+pub struct Args {}
+
+/// Not built yet.
+pub fn run(_args: Args) -> Result<Ending, UserError> {
+    Err(UserError::new(Exit::Internal, "`serve` is not built yet"))
+}

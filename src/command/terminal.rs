@@ -1,0 +1,76 @@
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
+use crate::exit::{Exit, UserError};
+
+/// When to use colour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum ColorChoice {
+    /// On a terminal, unless `NO_COLOR` is set
+    #[default]
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// Where output goes and what it may look like.
+#[derive(Clone, Copy, Debug)]
+pub struct Terminal {
+    /// Whether stdout shows colour.
+    pub stdout_color: bool,
+    /// Whether stderr shows colour.
+    pub stderr_color: bool,
+    /// Whether stderr is a terminal, on which progress may be redrawn.
+    pub stderr_is_terminal: bool,
+    /// Columns of stdout's terminal; none when it is not one.
+    pub columns: Option<u16>,
+}
+
+impl Terminal {
+    /// Looks at the standard streams and at `NO_COLOR`.
+    pub fn detect(choice: ColorChoice) -> Self {
+        let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let shows = |is_terminal: bool| match choice {
+            ColorChoice::Auto => is_terminal && !no_color && !dumb,
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+        };
+        let (stdout, stderr) = (io::stdout(), io::stderr());
+        let columns = rustix::termios::tcgetwinsize(&stdout)
+            .ok()
+            .map(|size| size.ws_col)
+            .filter(|columns| *columns > 0);
+        Terminal {
+            stdout_color: shows(stdout.is_terminal()),
+            stderr_color: shows(stderr.is_terminal()),
+            stderr_is_terminal: stderr.is_terminal() && !dumb,
+            columns,
+        }
+    }
+
+    /// Writes results to stdout. A reader that went away ends the printing quietly.
+    pub fn print(&self, text: &str) -> Result<(), UserError> {
+        let mut stdout = io::stdout().lock();
+        match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            Err(error) => {
+                Err(UserError::new(Exit::Unwritable, format!("stdout could not be written: {error}")))
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+}
+
+/// A time as people say it: `850 ms`, `12 s`, `3 min 20 s`, `2 h 5 min`.
+pub fn human_time(time: Duration) -> String {
+    let seconds = time.as_secs_f64().round() as u64;
+    match seconds {
+        0..1 => format!("{} ms", time.as_millis()),
+        1..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}

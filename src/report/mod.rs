@@ -1,0 +1,1 @@
+//! Tables and files made from the records of a run.

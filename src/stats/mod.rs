@@ -1,0 +1,1 @@
+//! Pure statistics, each formula with its source. No I/O.

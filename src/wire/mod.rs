@@ -1,0 +1,1 @@
+//! The minimal WebSocket client that the native generator needs: frames, handshake, busy-polled sockets.
