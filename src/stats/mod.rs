@@ -1,1 +1,21 @@
-//! Pure statistics, each formula with its source. No I/O.
+//! Pure statistics: each function names its source and is checked against an independent implementation
+//! (`tests/stats_reference/`). Nothing here does I/O or reads a clock; what is random takes its seed.
+//! A file for each family: order statistics, spread, shift of location, resampling, rank, clusters, latency.
+
+mod bootstrap;
+mod clusters;
+mod latency;
+mod little;
+mod order;
+mod rank;
+mod shift;
+mod spread;
+
+pub use bootstrap::{Interval, bootstrap_interval};
+pub use clusters::{TwoClusters, two_clusters};
+pub use latency::{BadHistogram, Latency, LatencyFigures, decode_histogram, encode_histogram};
+pub use little::{mean_in_flight, mean_latency_s};
+pub use order::{QuantileRule, Spread, median, min_max, quantile};
+pub use rank::{discordant_pairs, kendall_tau_b};
+pub use shift::{hodges_lehmann, hodges_lehmann_shift};
+pub use spread::{coefficient_of_variation, geometric_mean, mean};
