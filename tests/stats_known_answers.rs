@@ -1,5 +1,7 @@
 //! The statistics against answers of NumPy, SciPy and the Python HdrHistogram, see `stats_reference/generate.py`.
 
+#![expect(clippy::unwrap_used, reason = "a test ends at a wrong answer file")]
+
 use runner::stats::{
     self, Latency, QuantileRule, bootstrap_interval, coefficient_of_variation, geometric_mean,
     hodges_lehmann, hodges_lehmann_shift, kendall_tau_b, mean, median, quantile,
