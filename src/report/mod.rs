@@ -1,1 +1,26 @@
-//! Tables and files made from the records of a run.
+//! What a run says, from its records alone: a summary (each figure defined in `docs/METHODOLOGY.md`), and the same
+//! summary as table, markdown, CSV and JSON.
+
+mod columns;
+mod coverage;
+mod csv;
+mod figures;
+mod format;
+mod limit;
+mod markdown;
+mod prose;
+mod reading;
+mod render;
+mod summary;
+mod table;
+#[cfg(test)]
+mod test_support;
+#[cfg(test)]
+mod tests;
+
+pub use coverage::{Coverage, Problem, Status};
+pub use figures::PassFigures;
+pub use limit::LimitedBy;
+pub use reading::{FEWEST_PASSES, cannot_be_ordered, ordered_tiers};
+pub use render::{Format, Style, render};
+pub use summary::{CellSummary, ControlFacts, FlagCount, Group, REPORT_SCHEMA, RunFacts, Summary};
