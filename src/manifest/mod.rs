@@ -1,6 +1,26 @@
 //! TOML manifests: wire types (serde) to domain types, with errors that point into the file.
-//! `types` is what the rest of the program sees.
+//! `types` is what the rest of the program sees, `load` makes it; `host` holds the checks that depend on the machine.
 
+mod at;
+mod host;
+mod load;
+mod matrix;
+mod names;
+mod near;
+mod problem;
+mod quantity;
+mod read;
+#[cfg(test)]
+mod tests;
 mod types;
+mod wire;
+mod workloads;
 
+pub use host::{check_cores, check_descriptors};
+pub use load::{DEFAULT_CONTROL, load, load_problems};
+pub use names::Names;
+pub use near::nearest;
+pub use problem::{Look, Problems};
+pub use quantity::{QuantityError, SIZE_UNITS, TIME_UNITS, parse_bytes, parse_time_ns};
 pub use types::{CoreChoice, Exclusion, Manifest, MatrixRow, Metric, NamedWorkload, Tolerance};
+pub use workloads::MAX_PAYLOAD;
