@@ -5,6 +5,7 @@ mod columns;
 mod coverage;
 mod csv;
 mod figures;
+mod folder;
 mod format;
 mod limit;
 mod markdown;
@@ -20,6 +21,7 @@ mod tests;
 
 pub use coverage::{Coverage, Problem, Status};
 pub use figures::PassFigures;
+pub use folder::{find_run, read_meta, read_record, record_files, summarize};
 pub use limit::LimitedBy;
 pub use reading::{FEWEST_PASSES, cannot_be_ordered, ordered_tiers};
 pub use render::{Format, Style, render};

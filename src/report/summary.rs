@@ -196,8 +196,6 @@ impl Summary {
             }
             notes.extend(cell.take(record, &mut latency));
         }
-        notes.truncate(MOST_NOTES);
-
         for id in &order {
             let cell = cells.get_mut(id).expect("every id of the order has its cell");
             let absent = meta.passes.saturating_sub(u32::try_from(cell.seen.len()).unwrap_or(u32::MAX));
@@ -216,7 +214,7 @@ impl Summary {
             id: id.clone(),
             rate_per_s: rates.get(id).and_then(|rates| Spread::of_some(rates.values().copied().map(Some))),
         });
-        Summary {
+        let mut summary = Summary {
             schema: REPORT_SCHEMA.to_owned(),
             run: RunFacts::of(meta),
             coverage: coverage.finish(meta, &order),
@@ -224,7 +222,19 @@ impl Summary {
             control,
             hosts,
             servers,
-            notes,
+            notes: Vec::new(),
+        };
+        summary.note_all(notes);
+        summary
+    }
+
+    /// Adds notes, and only the number of those that are too many.
+    pub(super) fn note_all(&mut self, notes: Vec<String>) {
+        let room = MOST_NOTES.saturating_sub(self.notes.len());
+        let more = notes.len().saturating_sub(room);
+        self.notes.extend(notes.into_iter().take(room));
+        if more > 0 {
+            self.notes.push(format!("{more} more of the kind"));
         }
     }
 }
