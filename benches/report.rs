@@ -1,6 +1,5 @@
 //! How long a report of 10,000 records takes: about what a month of nights leaves behind. The target is a second.
 
-#![expect(missing_docs, reason = "criterion's macros make public items")]
 #![expect(clippy::unwrap_used, reason = "a bench ends where its made-up run cannot be written")]
 
 use std::fs;
