@@ -1,10 +1,42 @@
-use crate::exit::{Ending, Exit, UserError};
+use std::path::PathBuf;
+
+use super::selection::{load_manifest, shown};
+use super::{Terminal, human_time};
+use crate::exit::{Ending, UserError};
+use crate::manifest::{check_cores, check_descriptors, check_runtimes};
+use crate::plan::{NoRates, Selection, estimate_pass, expand};
 
 /// Arguments of `runner check`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// The manifest
+    pub manifest: PathBuf,
+}
 
-/// Not built yet.
-pub fn run(_args: Args, _terminal: &super::Terminal) -> Result<Ending, UserError> {
-    Err(UserError::new(Exit::Internal, "`check` is not built yet"))
+/// Validates a manifest and what it names, on this machine; measures nothing.
+pub fn run(args: Args, terminal: &Terminal) -> Result<Ending, UserError> {
+    let names = super::catalog_names()?;
+    let manifest = load_manifest(&args.manifest, &*names, terminal)?;
+    check_cores(&manifest, &super::online_cpus()?).map_err(|problems| shown(problems, terminal))?;
+    let open_files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    check_descriptors(&manifest, open_files.unwrap_or(u64::MAX))
+        .map_err(|problems| shown(problems, terminal))?;
+    check_runtimes(&manifest).map_err(|problems| shown(problems, terminal))?;
+
+    let plan = expand(&manifest, &Selection::default());
+    let time = estimate_pass(&manifest, &plan, &NoRates).saturating_mul(manifest.passes);
+    let plural = |number: usize, one, many| if number == 1 { one } else { many };
+    let mut line = format!(
+        "ok: {} {}, {} {}, about {}",
+        plan.cells.len(),
+        plural(plan.cells.len(), "cell", "cells"),
+        manifest.passes,
+        plural(manifest.passes as usize, "pass", "passes"),
+        human_time(time)
+    );
+    if !plan.opt_in_left_out.is_empty() {
+        line.push_str(&format!("; {} more when asked for", plan.opt_in_left_out.len()));
+    }
+    terminal.print(&format!("{line}\n"))?;
+    Ok(Ending::done())
 }

@@ -1,10 +1,21 @@
-use crate::exit::{Ending, Exit, UserError};
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+use super::{Cli, Terminal};
+use crate::exit::{Ending, UserError};
 
 /// Arguments of `runner completions`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// Which shell
+    #[arg(value_enum)]
+    shell: Shell,
+}
 
-/// Not built yet.
-pub fn run(_args: Args, _terminal: &super::Terminal) -> Result<Ending, UserError> {
-    Err(UserError::new(Exit::Internal, "`completions` is not built yet"))
+/// Prints a completion script.
+pub fn run(args: Args, terminal: &Terminal) -> Result<Ending, UserError> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "runner", &mut script);
+    terminal.write(|out| out.write_all(&script))?;
+    Ok(Ending::done())
 }

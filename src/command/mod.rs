@@ -33,7 +33,7 @@ use clap::{Parser, Subcommand};
 
 use crate::exit::{Ending, UserError};
 
-pub use selection::SelectionArgs;
+pub use selection::{SelectionArgs, catalog_names, load_manifest, online_cpus, shown};
 pub use terminal::{ColorChoice, Terminal, human_time};
 
 /// A declarative experiment runner for WebSocket servers.

@@ -1,10 +1,49 @@
-use crate::exit::{Ending, Exit, UserError};
+use schemars::{Schema, schema_for};
+
+use super::Terminal;
+use crate::exit::{Ending, UserError};
+use crate::plan::Job;
+use crate::record::Record;
+use crate::record::store::RunMeta;
 
 /// Arguments of `runner schema`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// Which format
+    #[arg(value_enum)]
+    format: Format,
+}
 
-/// Not built yet.
-pub fn run(_args: Args, _terminal: &super::Terminal) -> Result<Ending, UserError> {
-    Err(UserError::new(Exit::Internal, "`schema` is not built yet"))
+/// A file format, or a stream.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Format {
+    /// A manifest, as TOML maps to JSON
+    Manifest,
+    /// The record of one execution of one cell
+    Record,
+    /// What is known of a run besides its records: `run.json`
+    Run,
+    /// What `runner cell` reads on stdin
+    Cell,
+}
+
+/// Prints a JSON Schema.
+pub fn run(args: Args, terminal: &Terminal) -> Result<Ending, UserError> {
+    let schema = args.format.schema();
+    terminal.write(|out| {
+        serde_json::to_writer_pretty(&mut *out, &schema)?;
+        out.write_all(b"\n")
+    })?;
+    Ok(Ending::done())
+}
+
+impl Format {
+    fn schema(self) -> Schema {
+        match self {
+            Format::Manifest => crate::manifest::json_schema(),
+            Format::Record => schema_for!(Record),
+            Format::Run => schema_for!(RunMeta),
+            Format::Cell => schema_for!(Job),
+        }
+    }
 }

@@ -1,7 +1,17 @@
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::Terminal;
+use crate::exit::{Ending, Exit, UserError};
+use crate::manifest::{self, Look, Manifest, Names, Problems, nearest};
+use crate::plan::{Pattern, Plan, Selection, expand};
+
 /// Which cells of a manifest; shared by every verb that takes a manifest.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct SelectionArgs {
     /// Only cells that match; may be given more than once
+    ///
+    /// A pattern is three globs, `workload/server/client`; without a slash it may match any one of the three.
     #[arg(long, value_name = "GLOB")]
     pub cell: Vec<String>,
     /// No cells that match; may be given more than once
@@ -13,4 +23,177 @@ pub struct SelectionArgs {
     /// Executable of a runtime, in place of the installed one, e.g. `node-26=/usr/bin/node`
     #[arg(long, value_name = "NAME=PATH")]
     pub runtime: Vec<String>,
+}
+
+impl SelectionArgs {
+    /// The patterns, parsed.
+    pub fn selection(&self) -> Result<Selection, UserError> {
+        let parse = |flag: &str, texts: &[String]| {
+            let parse_one = |text: &String| {
+                text.parse::<Pattern>().map_err(|error| {
+                    UserError::new(Exit::Usage, format!("`{flag} {text}`: {error}")).hint(
+                        "e.g. `--cell 'pingpong-*/relay/*'`, `--cell relay` or `--not 'ws@node-{24,26}'`",
+                    )
+                })
+            };
+            texts.iter().map(parse_one).collect::<Result<Vec<Pattern>, UserError>>()
+        };
+        Ok(Selection {
+            cell: parse("--cell", &self.cell)?,
+            not: parse("--not", &self.not)?,
+            include_opt_in: self.include_opt_in,
+        })
+    }
+
+    /// The user's own executables by runtime: those of the manifest, replaced by those of `--runtime`.
+    pub fn runtimes(
+        &self,
+        manifest: &Manifest,
+        names: &dyn Names,
+    ) -> Result<BTreeMap<String, PathBuf>, UserError> {
+        let mut runtimes = manifest.runtimes.clone();
+        let known = names.runtime_names();
+        for text in &self.runtime {
+            let (name, path) = text
+                .split_once('=')
+                .filter(|(name, path)| !name.is_empty() && !path.is_empty())
+                .ok_or_else(|| {
+                    UserError::new(Exit::Usage, format!("`--runtime {text}` is not of the form NAME=PATH"))
+                        .hint("e.g. `--runtime node-26=/usr/bin/node`")
+                })?;
+            if !known.iter().any(|known| known == name) {
+                let near = nearest(name, &known).map(|near| format!("did you mean `{near}`? "));
+                return Err(UserError::new(Exit::Usage, format!("`--runtime`: unknown runtime `{name}`"))
+                    .hint(format!("{}runtimes: {}", near.unwrap_or_default(), known.join(", "))));
+            }
+            if !Path::new(path).is_file() {
+                return Err(UserError::new(
+                    Exit::Usage,
+                    format!("`--runtime {name}`: `{path}` is not an executable file"),
+                )
+                .hint("name the executable itself, not its folder"));
+            }
+            runtimes.insert(name.to_owned(), PathBuf::from(path));
+        }
+        Ok(runtimes)
+    }
+
+    /// The cells of a manifest that are selected. Patterns that match nothing are named on stderr.
+    pub fn plan(&self, manifest: &Manifest) -> Result<Plan, UserError> {
+        let selection = self.selection()?;
+        let plan = expand(manifest, &selection);
+        for line in unmatched(manifest, &plan) {
+            eprintln!("warning: {line}");
+        }
+        Ok(plan)
+    }
+
+    /// How to end when nothing is selected.
+    pub fn nothing_selected(&self, manifest: &Manifest, plan: &Plan) -> Ending {
+        let flags = self.cell.iter().map(|text| format!("`--cell {text}`"));
+        let flags: Vec<String> = flags.chain(self.not.iter().map(|text| format!("`--not {text}`"))).collect();
+        let mut why = format!("nothing selected of `{}`", manifest.path.display());
+        if !flags.is_empty() {
+            why.push_str(&format!(" by {}", flags.join(", ")));
+        }
+        if !plan.opt_in_left_out.is_empty() {
+            why.push_str("; what is left runs only when asked for: `--include-opt-in`");
+        }
+        Ending::new(Exit::NothingSelected, why)
+    }
+}
+
+/// What a manifest may name.
+pub fn catalog_names() -> Result<Box<dyn Names>, UserError> {
+    Ok(Box::new(BuiltIn))
+}
+
+/// The built-in servers and clients.
+struct BuiltIn;
+
+impl Names for BuiltIn {
+    fn server_names(&self) -> Vec<String> {
+        vec!["relay".to_owned(), "relay-spin".to_owned()]
+    }
+
+    fn knows_server(&self, name: &str) -> bool {
+        self.server_names().iter().any(|known| known == name)
+    }
+
+    fn client_names(&self) -> Vec<String> {
+        vec!["native".to_owned(), "tungstenite".to_owned()]
+    }
+
+    fn knows_client(&self, name: &str) -> bool {
+        self.client_names().iter().any(|known| known == name)
+    }
+
+    fn max_payload(&self, _server: &str) -> Option<u64> {
+        None
+    }
+}
+
+/// The CPUs that this machine has online.
+pub fn online_cpus() -> Result<Vec<u32>, UserError> {
+    const FILE: &str = "/sys/devices/system/cpu/online";
+    let unreadable = |why: String| UserError::new(Exit::Internal, format!("`{FILE}` {why}"));
+    let text =
+        std::fs::read_to_string(FILE).map_err(|error| unreadable(format!("cannot be read: {error}")))?;
+    let mut cpus = Vec::new();
+    for range in text.trim().split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        match (first.parse::<u32>(), last.parse::<u32>()) {
+            (Ok(first), Ok(last)) => cpus.extend(first..=last),
+            _ => return Err(unreadable(format!("holds `{range}`, which is no range of CPUs"))),
+        }
+    }
+    Ok(cpus)
+}
+
+/// Loads a manifest, its faults shown in the terminal's colour and width.
+pub fn load_manifest(path: &Path, names: &dyn Names, terminal: &Terminal) -> Result<Manifest, UserError> {
+    manifest::load_problems(path, names).map_err(|problems| shown(problems, terminal))
+}
+
+/// Faults of a manifest as the terminal shows them.
+pub fn shown(problems: Problems, terminal: &Terminal) -> UserError {
+    const WIDEST: usize = 100;
+    let width = terminal.columns.map_or(WIDEST, usize::from).clamp(40, WIDEST);
+    problems.into_error(Look { color: terminal.stderr_color, width })
+}
+
+/// A sentence for each pattern that matches no cell of the manifest.
+fn unmatched(manifest: &Manifest, plan: &Plan) -> Vec<String> {
+    plan.unmatched_patterns
+        .iter()
+        .map(|pattern| {
+            let hint = near_pattern(manifest, pattern)
+                .map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+            format!("`{pattern}` matches no cell of `{}`{hint}", manifest.path.display())
+        })
+        .collect()
+}
+
+/// The pattern with each part replaced by the nearest name, where that changes anything.
+fn near_pattern(manifest: &Manifest, pattern: &str) -> Option<String> {
+    let mut names: [Vec<&str>; 3] = [Vec::new(), Vec::new(), Vec::new()];
+    for row in &manifest.matrix {
+        for (names, of_row) in names.iter_mut().zip([&row.workloads, &row.servers, &row.clients]) {
+            names.extend(of_row.iter().map(String::as_str));
+        }
+    }
+    let parts: Vec<&str> = pattern.split('/').collect();
+    if let [one] = parts.as_slice() {
+        return nearest(one, &names.concat()).map(str::to_owned);
+    }
+    let mended: Vec<&str> = parts
+        .iter()
+        .zip(&names)
+        .map(|(part, names)| {
+            let is_plain = !part.contains(['*', '?', '[', '{']);
+            if is_plain && !names.contains(part) { nearest(part, names).unwrap_or(part) } else { part }
+        })
+        .collect();
+    let mended = mended.join("/");
+    (mended != pattern).then_some(mended)
 }

@@ -53,9 +53,19 @@ impl Terminal {
 
     /// Writes results to stdout. A reader that went away ends the printing quietly.
     pub fn print(&self, text: &str) -> Result<(), UserError> {
-        let mut stdout = io::stdout().lock();
-        match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        self.write(|stdout| stdout.write_all(text.as_bytes()))
+    }
+
+    /// Lets `write` write results to stdout piece by piece, buffered. A reader that went away ends the printing
+    /// quietly.
+    pub fn write(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), UserError> {
+        let mut stdout = io::BufWriter::new(io::stdout().lock());
+        match write(&mut stdout).and_then(|()| stdout.flush()) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                // What is left in the buffer has no reader either; dropping it would try once more.
+                let _ = stdout.into_parts();
+                Ok(())
+            }
             Err(error) => {
                 Err(UserError::new(Exit::Unwritable, format!("stdout could not be written: {error}")))
             }

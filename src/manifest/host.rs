@@ -57,6 +57,23 @@ pub fn check_descriptors(manifest: &Manifest, limit: u64) -> Result<(), Problems
     into_result(manifest, list)
 }
 
+/// Checks that the executables that a manifest names for its runtimes are there.
+pub fn check_runtimes(manifest: &Manifest) -> Result<(), Problems> {
+    let mut list = Vec::new();
+    for (runtime, path) in &manifest.runtimes {
+        if path.is_file() {
+            continue;
+        }
+        let message = format!("`{}` is not an executable file", path.display());
+        let problem = match locate(manifest, &["runtimes", runtime, "path"], None) {
+            Some(place) => Problem::at(place, message, "not there"),
+            None => Problem::new(message),
+        };
+        list.push(problem.hint(format!("correct the path, or remove it to use the installed `{runtime}`")));
+    }
+    into_result(manifest, list)
+}
+
 fn into_result(manifest: &Manifest, list: Vec<Problem>) -> Result<(), Problems> {
     if list.is_empty() { Ok(()) } else { Err(Problems { files: manifest.sources.clone(), list }) }
 }

@@ -11,12 +11,12 @@ mod problem;
 mod quantity;
 mod read;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod types;
 mod wire;
 mod workloads;
 
-pub use host::{check_cores, check_descriptors};
+pub use host::{check_cores, check_descriptors, check_runtimes};
 pub use load::{DEFAULT_CONTROL, load, load_problems};
 pub use names::Names;
 pub use near::nearest;
@@ -24,3 +24,8 @@ pub use problem::{Look, Problems};
 pub use quantity::{QuantityError, SIZE_UNITS, TIME_UNITS, parse_bytes, parse_time_ns};
 pub use types::{CoreChoice, Exclusion, Manifest, MatrixRow, Metric, NamedWorkload, Tolerance};
 pub use workloads::MAX_PAYLOAD;
+
+/// The JSON Schema of a manifest, as TOML maps to JSON.
+pub fn json_schema() -> schemars::Schema {
+    schemars::schema_for!(wire::ManifestFile)
+}

@@ -21,7 +21,7 @@ pub struct Plan {
     pub cells: Vec<Planned>,
     /// Index of the control among the cells.
     pub control: Option<usize>,
-    /// What the manifest excludes, each with its reason.
+    /// Selected cells that the manifest excludes, each with its reason.
     pub excluded: Vec<Excluded>,
     /// Selected cells that are left out because their workload runs only when asked for.
     pub opt_in_left_out: Vec<CellId>,
@@ -54,7 +54,7 @@ pub struct Excluded {
 /// nothing is.
 pub fn expand(manifest: &Manifest, selection: &Selection) -> Plan {
     let all = cross_product(manifest);
-    let mut plan = Plan { excluded: all.excluded, ..Plan::default() };
+    let mut plan = Plan::default();
 
     let mut seen = vec![false; selection.cell.len() + selection.not.len()];
     for planned in all.cells {
@@ -65,8 +65,10 @@ pub fn expand(manifest: &Manifest, selection: &Selection) -> Plan {
             Choice::Yes => plan.cells.push(planned),
         }
     }
-    for cell in &plan.excluded {
-        note_matches(&cell.id, selection, &mut seen);
+    for cell in all.excluded {
+        if let (true, false) = note_matches(&cell.id, selection, &mut seen) {
+            plan.excluded.push(cell);
+        }
     }
     if let Some(control) = &manifest.control {
         note_matches(control, selection, &mut seen);
@@ -202,4 +204,153 @@ fn add_control(manifest: &Manifest, selection: &Selection, plan: &mut Plan) {
     let opt_in = manifest.workloads[workload].opt_in;
     plan.cells.insert(0, Planned { id: control.clone(), workload, opt_in });
     plan.control = Some(0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::tests::load_text;
+
+    fn manifest() -> Manifest {
+        load_text(
+            r#"
+            [workloads.pingpong-16]
+            kind = "pingpong"
+
+            [workloads.load]
+            kind = "load"
+            payload = [16, 4096]
+
+            [workloads.heavy]
+            kind = "load"
+            opt_in = true
+
+            [[matrix]]
+            workloads = ["pingpong-16", "load"]
+            servers = ["relay-spin", "ws@*"]
+            exclude = [
+                { workload = "load-4096", server = "ws@*", reason = "slow" },
+                { workload = "load-16", server = "ws@node-26", reason = "again below" },
+            ]
+
+            [[matrix]]
+            workloads = ["load-16", "heavy"]
+            servers = ["relay-spin", "ws@node-26"]
+            clients = ["native", "tungstenite"]
+            "#,
+        )
+        .unwrap()
+    }
+
+    fn select(cell: &[&str], not: &[&str]) -> Selection {
+        let parse = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
+        Selection { cell: parse(cell), not: parse(not), include_opt_in: false }
+    }
+
+    fn ids(plan: &Plan) -> Vec<String> {
+        plan.cells.iter().map(|planned| planned.id.to_string()).collect()
+    }
+
+    #[test]
+    fn rows_add_up_and_a_cell_appears_once() {
+        let plan = expand(&manifest(), &Selection::default());
+        assert_eq!(
+            ids(&plan),
+            [
+                "pingpong-16/relay/native",
+                "pingpong-16/relay-spin/native",
+                "pingpong-16/ws@node-24/native",
+                "pingpong-16/ws@node-26/native",
+                "load-16/relay-spin/native",
+                "load-16/ws@node-24/native",
+                "load-4096/relay-spin/native",
+                "load-16/relay-spin/tungstenite",
+                "load-16/ws@node-26/native",
+                "load-16/ws@node-26/tungstenite",
+            ]
+        );
+        assert_eq!(plan.control, Some(0));
+    }
+
+    #[test]
+    fn what_one_row_excludes_another_may_measure() {
+        let excluded: Vec<String> = expand(&manifest(), &Selection::default())
+            .excluded
+            .iter()
+            .map(|cell| format!("{}: {}", cell.id, cell.reason))
+            .collect();
+        assert_eq!(excluded, ["load-4096/ws@node-24/native: slow", "load-4096/ws@node-26/native: slow"]);
+    }
+
+    #[test]
+    fn the_control_comes_along_unless_nothing_is_selected() {
+        assert_eq!(
+            ids(&expand(&manifest(), &select(&["load-4096"], &[]))),
+            ["pingpong-16/relay/native", "load-4096/relay-spin/native"]
+        );
+        let without = expand(&manifest(), &select(&["load-4096"], &["*relay*"]));
+        assert_eq!((ids(&without), without.control), (Vec::new(), None));
+        assert_eq!(ids(&expand(&manifest(), &select(&["relay"], &[]))), ["pingpong-16/relay/native"]);
+        let unwanted = expand(&manifest(), &select(&["*/ws@node-24/*"], &["*/relay/*"]));
+        assert_eq!(unwanted.control, Some(0), "the control is not the selection's to leave out");
+    }
+
+    #[test]
+    fn an_opt_in_runs_when_it_is_named() {
+        let count = |selection: &Selection| {
+            let plan = expand(&manifest(), selection);
+            let opt_in = plan.cells.iter().filter(|planned| planned.opt_in).count();
+            (opt_in, plan.opt_in_left_out.len())
+        };
+        assert_eq!(count(&Selection::default()), (0, 4));
+        assert_eq!(count(&select(&["*"], &[])), (0, 4));
+        assert_eq!(count(&select(&["tungstenite"], &[])), (0, 2));
+        assert_eq!(count(&select(&["heavy"], &[])), (4, 0));
+        assert_eq!(count(&select(&["heavy/*/native", "tungstenite"], &[])), (2, 2));
+        assert_eq!(count(&Selection { include_opt_in: true, ..Selection::default() }), (4, 0));
+    }
+
+    #[test]
+    fn patterns_that_match_nothing_are_named() {
+        let plan = expand(&manifest(), &select(&["pingpong-*", "pinpong", "relay"], &["*/ws@bun/*"]));
+        assert_eq!(plan.unmatched_patterns, ["pinpong", "*/ws@bun/*"]);
+        let excluded = expand(&manifest(), &select(&["load-4096/ws@*/*"], &[]));
+        assert_eq!(excluded.unmatched_patterns, Vec::<String>::new(), "an excluded cell is one that exists");
+        assert_eq!(excluded.excluded.len(), 2);
+        assert_eq!(ids(&excluded), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_plan_of_a_hundred_thousand_cells_is_whole() {
+        let manifest = large(100, 250, 4);
+        let plan = expand(&manifest, &select(&["*/server-1*/*"], &["*/*/client-3"]));
+        // server-1, server-10 to 19 and server-100 to 199, with three clients.
+        assert_eq!(plan.cells.len(), 100 * 111 * 3);
+        let all = expand(&manifest, &Selection::default());
+        assert_eq!(all.cells.len() + all.excluded.len(), 100_000);
+        assert_eq!(all.excluded.len(), 100 * 4);
+    }
+
+    fn large(workloads: usize, servers: usize, clients: usize) -> Manifest {
+        let mut manifest = manifest();
+        let template = manifest.workloads[0].clone();
+        let names = |what: &str, count: usize| (0..count).map(|n| format!("{what}-{n}")).collect::<Vec<_>>();
+        manifest.control = None;
+        manifest.workloads = names("workload", workloads)
+            .into_iter()
+            .map(|name| crate::manifest::NamedWorkload { name, ..template.clone() })
+            .collect();
+        manifest.matrix = vec![MatrixRow {
+            workloads: names("workload", workloads),
+            servers: names("server", servers),
+            clients: names("client", clients),
+            exclude: vec![Exclusion {
+                workload: "*".to_owned(),
+                server: "server-249".to_owned(),
+                client: "*".to_owned(),
+                reason: "the last".to_owned(),
+            }],
+        }];
+        manifest
+    }
 }
