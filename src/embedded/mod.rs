@@ -1,1 +1,16 @@
 //! Built-in servers: the control relay, the busy-polled relay, and faulty ones that prove the checks.
+//! `relay` is the loop and `connection` its state; `hook` is where the faults of `faulty` get in; `server` is the
+//! process around it.
+
+mod connection;
+mod faulty;
+mod frame;
+mod handshake;
+mod hook;
+mod leftover;
+mod relay;
+mod server;
+#[cfg(test)]
+mod tests;
+
+pub use server::{ServeError, is_built_in, max_payload, serve, visible_names};
