@@ -1,17 +1,15 @@
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::at::{At, CoreList};
+use super::at::At;
 use super::matrix::{Resolver, check_duplicates};
 use super::names::Names;
 use super::problem::{Look, Place, Problem, Problems};
-use super::quantity::{SIZE_UNITS, parse_bytes};
 use super::read::{SourceFile, read_all};
-use super::wire::{ToleranceTable, WorkloadTable};
-use super::workloads::{Declared, MAX_REPEATS, check_defaults, expand_workload};
-use super::{CoreChoice, Manifest, MatrixRow, Tolerance};
+use super::wire::WorkloadTable;
+use super::workloads::{Declared, check_defaults, expand_workload};
+use super::{Manifest, MatrixRow, Tolerance};
 use crate::exit::UserError;
-use crate::plan::{CellId, Limits, Pattern, Selection, expand};
+use crate::plan::{CellId, Pattern, Selection, expand};
 use crate::workload::Kind;
 
 /// The control where a manifest names none.
@@ -38,10 +36,10 @@ pub fn load_problems(path: &Path, names: &dyn Names) -> Result<Manifest, Problem
     }
 }
 
-struct Loader<'a> {
-    files: &'a [SourceFile],
-    names: &'a dyn Names,
-    problems: &'a mut Vec<Problem>,
+pub(super) struct Loader<'a> {
+    pub(super) files: &'a [SourceFile],
+    pub(super) names: &'a dyn Names,
+    pub(super) problems: &'a mut Vec<Problem>,
 }
 
 impl Loader<'_> {
@@ -137,7 +135,7 @@ impl Loader<'_> {
     }
 
     /// A setting of the first file that has it; files stand in the order in which they were named.
-    fn setting<T>(&self, get: impl Fn(&SourceFile) -> Option<&At<T>>) -> Option<(Place, &At<T>)> {
+    pub(super) fn setting<T>(&self, get: impl Fn(&SourceFile) -> Option<&At<T>>) -> Option<(Place, &At<T>)> {
         self.files.iter().enumerate().find_map(|(index, file)| {
             let at = get(file)?;
             // The lifetime is that of `self.files`, not of the borrowed argument.
@@ -159,202 +157,6 @@ impl Loader<'_> {
             }
         }
         all
-    }
-
-    fn passes(&mut self) -> u32 {
-        let Some((place, at)) = self.setting(|file| file.wire.passes.as_ref()) else { return 1 };
-        let passes = at.value;
-        if passes == 0 {
-            self.problems.push(
-                Problem::at(place, "`passes` is 0", "at least 1").hint("a run of no passes measures nothing"),
-            );
-        } else if passes > MAX_REPEATS {
-            self.problems.push(Problem::at(
-                place,
-                format!("`passes` is {passes}"),
-                format!("at most {MAX_REPEATS}"),
-            ));
-        }
-        passes.min(MAX_REPEATS) as u32
-    }
-
-    fn port(&mut self) -> Option<u16> {
-        let (place, at) = self.setting(|file| file.wire.port.as_ref())?;
-        match u16::try_from(at.value) {
-            Ok(port) if port > 0 => Some(port),
-            _ => {
-                let port = at.value;
-                self.problems.push(
-                    Problem::at(place, format!("`port` is {port}"), "from 1 to 65535")
-                        .hint("without `port`, each cell takes a free one"),
-                );
-                None
-            }
-        }
-    }
-
-    fn cores(
-        &mut self,
-        get: impl Fn(&SourceFile) -> Option<&At<CoreList>>,
-    ) -> (CoreChoice, Vec<(u32, Place)>) {
-        let Some((place, at)) = self.setting(get) else { return (CoreChoice::Auto, Vec::new()) };
-        let CoreList::These(list) = at.value.clone() else { return (CoreChoice::Auto, Vec::new()) };
-        let file = place.file;
-        if list.is_empty() {
-            self.problems.push(
-                Problem::at(place, "an empty list of cores", "no core")
-                    .hint("name at least one core, or write \"auto\""),
-            );
-        }
-        let cores: Vec<(u32, Place)> =
-            list.iter().map(|core| (core.value, Place::new(file, &core.span))).collect();
-        for (index, (core, place)) in cores.iter().enumerate() {
-            if cores[..index].iter().any(|(other, _)| other == core) {
-                self.problems.push(Problem::at(
-                    place.clone(),
-                    format!("core {core} is listed twice"),
-                    "again here",
-                ));
-            }
-        }
-        (CoreChoice::These(cores.iter().map(|(core, _)| *core).collect()), cores)
-    }
-
-    fn check_overlap(
-        &mut self,
-        server: &(CoreChoice, Vec<(u32, Place)>),
-        client: &(CoreChoice, Vec<(u32, Place)>),
-    ) {
-        for (core, place) in &client.1 {
-            if let Some((_, other)) = server.1.iter().find(|(other, _)| other == core) {
-                self.problems.push(
-                    Problem::at(place.clone(), format!("core {core} is given to both sides"), "the client's")
-                        .label(other.clone(), "the server's")
-                        .hint("the two sides must not share a core, or each measures the other"),
-                );
-            }
-        }
-    }
-
-    fn limits(&mut self) -> Option<Limits> {
-        let cpus = self.setting(|file| file.wire.limits.as_ref()?.cpus.as_ref()).map(|(p, at)| (p, at.value));
-        let memory = self
-            .setting(|file| file.wire.limits.as_ref()?.memory.as_ref())
-            .map(|(p, at)| (p, at.value.clone()));
-        let cpus = cpus.and_then(|(place, cpus)| {
-            const SMALLEST: f64 = 0.01;
-            if cpus.is_finite() && cpus >= SMALLEST {
-                return Some(cpus);
-            }
-            self.problems.push(
-                Problem::at(place, format!("`cpus` is {cpus}"), format!("a number from {SMALLEST}"))
-                    .hint("`cpus = 2.0` grants two cores' worth of CPU time"),
-            );
-            None
-        });
-        let memory_bytes = memory.and_then(|(place, text)| match parse_bytes(&text) {
-            Ok(bytes) if bytes > 0 => Some(bytes),
-            Ok(_) => {
-                self.problems.push(Problem::at(place, "`memory` is 0", "more than nothing"));
-                None
-            }
-            Err(error) => {
-                self.problems.push(
-                    Problem::at(place, format!("`memory` is not a size: `{text}`"), error.to_string())
-                        .hint(format!("a size is a number with a unit, e.g. `1GiB`; units: {SIZE_UNITS}")),
-                );
-                None
-            }
-        });
-        (cpus.is_some() || memory_bytes.is_some()).then_some(Limits { cpus, memory_bytes })
-    }
-
-    fn runtimes(&mut self) -> BTreeMap<String, PathBuf> {
-        let known = self.names.runtime_names();
-        let mut runtimes = BTreeMap::new();
-        for (index, file) in self.files.iter().enumerate() {
-            for (name, table) in &file.wire.runtimes {
-                let place = Place::new(index, &name.span);
-                if !known.contains(&name.value) {
-                    self.problems.push(
-                        Problem::at(place, format!("unknown runtime `{}`", name.value), "not known").near(
-                            &name.value,
-                            &known,
-                            "runtimes",
-                        ),
-                    );
-                    continue;
-                }
-                match &table.path {
-                    Some(path) if !path.value.is_empty() => {
-                        let folder = file.path.parent().unwrap_or(Path::new(""));
-                        runtimes.entry(name.value.clone()).or_insert_with(|| folder.join(&path.value));
-                    }
-                    _ => self.problems.push(
-                        Problem::at(place, format!("runtime `{}` has no `path`", name.value), "this one")
-                            .hint("add `path = \"/path/to/executable\"`, or remove the table"),
-                    ),
-                }
-            }
-        }
-        runtimes
-    }
-
-    fn tolerance(&mut self, file: usize, table: &At<ToleranceTable>) -> Option<(Tolerance, Pattern, Place)> {
-        let before = self.problems.len();
-        let here = Place::new(file, &table.span);
-        let ToleranceTable { cells, metric, within, reason } = &table.value;
-        let mut missing = |key: &str, hint: &str| {
-            self.problems.push(
-                Problem::at(here.clone(), format!("a tolerance without `{key}`"), "this one").hint(hint),
-            );
-        };
-        if reason.as_ref().is_none_or(|reason| reason.value.trim().is_empty()) {
-            missing("reason", "add `reason = \"…\"`: whoever reads a verdict must know why it was softened");
-        }
-        if metric.is_none() {
-            missing("metric", "add `metric = \"…\"`: `rate`, `p50`, `p99` or `server-cpu`");
-        }
-        if within.is_none() {
-            missing("within", "add `within = 0.10` for 10 %");
-        }
-        if cells.is_none() {
-            missing("cells", "add `cells = \"workload/server/client\"`; `*` stands for any");
-        }
-        if let Some(within) = within
-            && !(within.value.is_finite() && within.value > 0.0 && within.value <= 10.0)
-        {
-            self.problems.push(
-                Problem::at(
-                    Place::new(file, &within.span),
-                    format!("`within` is {}", within.value),
-                    "above 0, at most 10",
-                )
-                .hint("it is relative: `within = 0.10` is 10 %"),
-            );
-        }
-        let pattern = cells.as_ref().and_then(|cells| match cells.value.parse::<Pattern>() {
-            Ok(pattern) => Some((pattern, Place::new(file, &cells.span))),
-            Err(error) => {
-                self.problems.push(Problem::at(
-                    Place::new(file, &cells.span),
-                    error.to_string(),
-                    "not a pattern of cells",
-                ));
-                None
-            }
-        });
-        if self.problems.len() > before {
-            return None;
-        }
-        let (pattern, place) = pattern?;
-        let tolerance = Tolerance {
-            cells: pattern.as_str().to_owned(),
-            metric: metric.as_ref()?.value,
-            within: within.as_ref()?.value,
-            reason: reason.as_ref()?.value.trim().to_owned(),
-        };
-        Some((tolerance, pattern, place))
     }
 
     /// The control, and its workload where it is the built-in one.

@@ -2,16 +2,20 @@
 //! `types` is what the rest of the program sees, `load` makes it; `host` holds the checks that depend on the machine.
 
 mod at;
+mod axes;
 mod host;
 mod load;
 mod matrix;
 mod names;
 mod near;
+mod pool;
 mod problem;
 mod quantity;
 mod read;
+mod settings;
 #[cfg(test)]
 pub(crate) mod tests;
+mod timeouts;
 mod types;
 mod wire;
 mod workloads;

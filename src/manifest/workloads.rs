@@ -2,10 +2,11 @@ use std::ops::Range;
 
 use super::NamedWorkload;
 use super::at::{At, CountOrTime, OneOrMany};
+use super::axes::{Axes, Axis};
 use super::problem::{Place, Problem};
 use super::quantity::{QuantityError, TIME_UNITS, parse_time_ns};
+use super::timeouts::GivenTimeouts;
 use super::wire::WorkloadTable;
-use crate::plan::Timeouts;
 use crate::workload::{Extent, Kind, MIN_PAYLOAD, Mask, Opcode, Params, Wait};
 
 /// Largest payload that a manifest may ask for, in bytes.
@@ -165,94 +166,6 @@ fn check_name(name: &At<String>, here: &Place, problems: &mut Vec<Problem>) {
             Problem::at(here.clone(), format!("`{shown}` cannot be the name of a workload"), "this name")
                 .hint("letters, digits, `-`, `_` and `.` make a name, which becomes part of ids and paths"),
         );
-    }
-}
-
-/// The values of one parameter.
-#[derive(Clone, Debug)]
-struct Axis<T> {
-    values: Vec<(T, Place)>,
-    /// Whether it was written as a list, so that the values go into the name.
-    listed: bool,
-}
-
-struct Axes {
-    payload: Axis<u64>,
-    pairs: Axis<u64>,
-    in_flight: Axis<u64>,
-    threads: Axis<u64>,
-    opcode: Axis<Opcode>,
-    mask: Axis<Mask>,
-    wait: Axis<Wait>,
-    trial: Axis<(Extent, String)>,
-}
-
-/// One combination of values.
-struct Point {
-    payload: (u64, Place),
-    pairs: (u64, Place),
-    in_flight: (u64, Place),
-    threads: (u64, Place),
-    opcode: Opcode,
-    mask: Mask,
-    wait: Wait,
-    trial: Extent,
-    suffix: String,
-}
-
-impl Axes {
-    fn lengths(&self) -> [usize; 8] {
-        [
-            self.payload.values.len(),
-            self.pairs.values.len(),
-            self.in_flight.values.len(),
-            self.threads.values.len(),
-            self.opcode.values.len(),
-            self.mask.values.len(),
-            self.wait.values.len(),
-            self.trial.values.len(),
-        ]
-    }
-
-    /// The combination of a number in mixed radix, the last axis being the fastest.
-    fn point(&self, mut index: usize) -> Point {
-        let lengths = self.lengths();
-        let mut digits = [0; 8];
-        for (digit, length) in digits.iter_mut().zip(lengths).rev() {
-            *digit = index % length;
-            index /= length;
-        }
-        let mut suffix = String::new();
-        fn take<T: Clone>(
-            axis: &Axis<T>,
-            digit: usize,
-            suffix: &mut String,
-            show: impl Fn(&T) -> String,
-        ) -> (T, Place) {
-            let (value, place) = axis.values[digit].clone();
-            if axis.listed {
-                suffix.push('-');
-                suffix.push_str(&show(&value));
-            }
-            (value, place)
-        }
-        let payload = take(&self.payload, digits[0], &mut suffix, u64::to_string);
-        let pairs = take(&self.pairs, digits[1], &mut suffix, u64::to_string);
-        let in_flight = take(&self.in_flight, digits[2], &mut suffix, u64::to_string);
-        let threads = take(&self.threads, digits[3], &mut suffix, u64::to_string);
-        let opcode = take(&self.opcode, digits[4], &mut suffix, variant).0;
-        let mask = take(&self.mask, digits[5], &mut suffix, variant).0;
-        let wait = take(&self.wait, digits[6], &mut suffix, variant).0;
-        let trial = take(&self.trial, digits[7], &mut suffix, |(_, text)| text.clone()).0.0;
-        Point { payload, pairs, in_flight, threads, opcode, mask, wait, trial, suffix }
-    }
-}
-
-/// The name of a variant as a manifest writes it.
-fn variant<T: serde::Serialize>(value: &T) -> String {
-    match serde_json::to_value(value) {
-        Ok(serde_json::Value::String(name)) => name,
-        other => unreachable!("a unit variant serialises to its name, not to {other:?}"),
     }
 }
 
@@ -497,39 +410,4 @@ impl Reader<'_> {
 fn not_a_time(key: &str, text: &str, error: &QuantityError, place: Place) -> Problem {
     Problem::at(place, format!("`{key}` is not a time: `{text}`"), error.to_string())
         .hint(format!("a time is a number with a unit, e.g. `5s`; units: {TIME_UNITS}"))
-}
-
-/// What a manifest says of timeouts.
-struct GivenTimeouts {
-    start_ns: Option<u64>,
-    stall_ns: Option<u64>,
-    deadline_ns: Option<u64>,
-    grace_ns: Option<u64>,
-}
-
-impl GivenTimeouts {
-    /// The given ones, else the built-in ones; a deadline that was not given leaves room for what is measured.
-    fn fill(&self, params: &Params) -> Timeouts {
-        let built_in = Timeouts::default();
-        Timeouts {
-            start_ns: self.start_ns.unwrap_or(built_in.start_ns),
-            stall_ns: self.stall_ns.unwrap_or(built_in.stall_ns),
-            deadline_ns: self.deadline_ns.unwrap_or_else(|| default_deadline_ns(params, &built_in)),
-            grace_ns: self.grace_ns.unwrap_or(built_in.grace_ns),
-        }
-    }
-}
-
-/// A cell that takes longer than this hangs: the built-in deadline, or, where more was asked for, start, stop and
-/// twice the batches, round trips being counted at a rate that any server reaches.
-fn default_deadline_ns(params: &Params, built_in: &Timeouts) -> u64 {
-    const SLOWEST_NS: u64 = 400_000;
-    let ns = |extent| match extent {
-        Extent::Rounds(rounds) => u64::saturating_mul(rounds, SLOWEST_NS),
-        Extent::DurationNs(ns) => ns,
-    };
-    let batches = ns(params.warmup).saturating_add(ns(params.trial).saturating_mul(u64::from(params.trials)));
-    let needed =
-        batches.saturating_mul(2).saturating_add(built_in.start_ns).saturating_add(built_in.grace_ns);
-    built_in.deadline_ns.max(needed)
 }

@@ -1,6 +1,7 @@
 //! The cross product: cells and their ids, filters, order, time estimate. Nothing here does I/O.
 
 mod braces;
+mod budget;
 mod cell;
 mod estimate;
 mod expand;
@@ -9,6 +10,7 @@ mod pattern;
 mod resolve;
 
 pub use braces::{BracesError, MAX_ALTERNATIVES, expand_braces};
+pub use budget::{Fit, fit};
 pub use cell::{
     CellId, ClientSpec, Cores, Job, Limits, Program, ResolvedCell, Role, ServerSpec, Timeouts, Workload,
 };
