@@ -2,46 +2,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod support;
+
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use runner::manifest::{self, Names};
-
-/// A snapshot without the expression, which would repeat the test.
-macro_rules! snapshot {
-    ($text:expr) => {
-        insta::with_settings!({ omit_expression => true }, { insta::assert_snapshot!($text) })
-    };
-}
-
-/// A catalogue that no file describes.
-struct Fake;
-
-impl Names for Fake {
-    fn server_names(&self) -> Vec<String> {
-        ["relay", "relay-spin", "ws@node-24", "ws@node-26", "bun-serve@bun", "small@bun"]
-            .map(str::to_owned)
-            .to_vec()
-    }
-
-    fn knows_server(&self, name: &str) -> bool {
-        name == "faulty-echo" || self.server_names().iter().any(|known| known == name)
-    }
-
-    fn client_names(&self) -> Vec<String> {
-        ["native", "tungstenite"].map(str::to_owned).to_vec()
-    }
-
-    fn knows_client(&self, name: &str) -> bool {
-        self.client_names().iter().any(|known| known == name)
-    }
-
-    fn max_payload(&self, server: &str) -> Option<u64> {
-        (server == "small@bun").then_some(16_384)
-    }
-}
+use runner::manifest;
+use support::names::FakeNames;
 
 /// A folder that the process lives in, so that paths in messages are the same on every machine.
 fn home() -> &'static Path {
@@ -60,7 +29,7 @@ fn load(folder: &str, files: &[(&str, &str)]) -> Result<manifest::Manifest, Stri
     for (name, text) in files {
         fs::write(Path::new(folder).join(name), text).unwrap();
     }
-    manifest::load(&Path::new(folder).join(files[0].0), &Fake).map_err(|error| {
+    manifest::load(&Path::new(folder).join(files[0].0), &FakeNames).map_err(|error| {
         let hint = error.hint.map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
         format!("error: {}{hint}", error.message)
     })
@@ -276,24 +245,24 @@ fn files() {
     let whole = around("", "kind = \"load\"", "");
     show(
         "missing",
-        manifest::load(Path::new("files/none.toml"), &Fake)
+        manifest::load(Path::new("files/none.toml"), &FakeNames)
             .map_err(|error| format!("error: {error}\nhint: {}", error.hint.as_deref().unwrap_or("NONE"))),
     );
     fs::create_dir_all("files/folder.toml").unwrap();
     show(
         "a directory",
-        manifest::load(Path::new("files/folder.toml"), &Fake)
+        manifest::load(Path::new("files/folder.toml"), &FakeNames)
             .map_err(|error| format!("error: {error}\nhint: {}", error.hint.as_deref().unwrap_or("NONE"))),
     );
     fs::write("files/latin.toml", b"title = \"caf\xe9\"\n").unwrap();
     show(
         "not UTF-8",
-        manifest::load(Path::new("files/latin.toml"), &Fake)
+        manifest::load(Path::new("files/latin.toml"), &FakeNames)
             .map_err(|error| format!("error: {error}\nhint: {}", error.hint.as_deref().unwrap_or("NONE"))),
     );
     show(
         "without end",
-        manifest::load(Path::new("/dev/zero"), &Fake)
+        manifest::load(Path::new("/dev/zero"), &FakeNames)
             .map_err(|error| format!("error: {error}\nhint: {}", error.hint.as_deref().unwrap_or("NONE"))),
     );
     show("include missing", load("files", &[("a.toml", &format!("include = [\"gone.toml\"]\n{whole}"))]));

@@ -71,6 +71,17 @@ fn plan_with_an_opt_in_named() {
 }
 
 #[test]
+fn a_budget_scales_and_says_so() {
+    let sandbox = sandbox();
+    let mut all = String::new();
+    for budget in ["10m", "8s", "2s", "800ms", "soon", "0s"] {
+        let args = ["plan", "[dir]/two.toml", "--budget", budget, "--not", "relay-spin"];
+        all.push_str(&format!("════ {budget}\n{}\n", sandbox.run(&args)));
+    }
+    snapshot!(all);
+}
+
+#[test]
 fn nothing_selected_ends_with_5_and_names_the_patterns() {
     snapshot!(sandbox().run(&["plan", "[dir]/two.toml", "--cell", "pinpong-16", "--not", "*/rely/*"]));
     snapshot!(
@@ -92,6 +103,7 @@ fn flags_that_are_wrong() {
         &["--runtime", "node-24"],
         &["--runtime", "nod-24=/bin/sh"],
         &["--format", "xml"],
+        &["--budget", "5"],
     ] {
         let args = [&["plan", "[dir]/two.toml"], flags].concat();
         all.push_str(&format!("════ {}\n{}\n", flags.join(" "), sandbox.run(&args)));

@@ -5,11 +5,11 @@ use std::time::Duration;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::{Serialize, Serializer};
 
-use super::selection::{SelectionArgs, load_manifest};
+use super::selection::{SelectionArgs, fit_lines, load_manifest, parse_budget};
 use super::{Terminal, human_time};
 use crate::exit::{Ending, UserError};
 use crate::manifest::Manifest;
-use crate::plan::{CellId, NoRates, Plan, Step, estimate, order};
+use crate::plan::{CellId, Fit, NoRates, Plan, Step, estimate, fit, order};
 use crate::workload::Params;
 
 /// Arguments of `runner plan`.
@@ -25,6 +25,9 @@ pub struct Args {
     /// Seed of the order, in place of the manifest's
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// Time that the run may take, e.g. `20m`: counts and times are scaled down to fit, no cell is dropped
+    #[arg(long, value_name = "TIME", value_parser = parse_budget)]
+    budget: Option<Duration>,
     /// List the cells in the order of each pass
     #[arg(long)]
     order: bool,
@@ -46,7 +49,7 @@ enum Format {
 /// Prints the cells of a manifest, their order and how long they take.
 pub fn run(args: Args, terminal: &Terminal) -> Result<Ending, UserError> {
     let names = super::catalog_names()?;
-    let manifest = load_manifest(&args.manifest, &*names, terminal)?;
+    let mut manifest = load_manifest(&args.manifest, &*names, terminal)?;
     args.selection.runtimes(&manifest, &*names)?;
     let plan = args.selection.plan(&manifest)?;
     if plan.cells.is_empty() {
@@ -54,7 +57,13 @@ pub fn run(args: Args, terminal: &Terminal) -> Result<Ending, UserError> {
     }
     let passes = args.passes.unwrap_or(manifest.passes);
     let seed = args.seed.or(manifest.seed);
-    let shown = Shown::new(&manifest, &plan, passes, seed);
+    let fit = args.budget.map(|budget| fit(&mut manifest, &plan, passes, budget, &NoRates));
+    if let Some(fit) = &fit {
+        for line in fit_lines(fit) {
+            eprintln!("{line}");
+        }
+    }
+    let shown = Shown::new(&manifest, &plan, passes, seed, fit.as_ref());
     match args.format {
         Format::Json => terminal.write(|out| {
             serde_json::to_writer_pretty(&mut *out, &shown)?;
@@ -83,6 +92,9 @@ struct Shown<'a> {
     total: Duration,
     cells: Vec<ShownCell<'a>>,
     excluded: Vec<ShownExcluded<'a>>,
+    /// How counts and times were scaled to fit a budget; none without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    budget: Option<ShownFit<'a>>,
     opt_in_left_out: &'a [CellId],
     /// For each pass the cells, by index into `cells`, as they are run; none without a seed.
     order: Option<Vec<Vec<usize>>>,
@@ -99,6 +111,17 @@ struct ShownCell<'a> {
 }
 
 #[derive(Serialize)]
+struct ShownFit<'a> {
+    #[serde(serialize_with = "seconds")]
+    budget_s: Duration,
+    #[serde(serialize_with = "seconds")]
+    before_s: Duration,
+    factor: f64,
+    fits: bool,
+    at_floor: &'a [String],
+}
+
+#[derive(Serialize)]
 struct ShownExcluded<'a> {
     id: &'a CellId,
     reason: &'a str,
@@ -110,7 +133,13 @@ fn seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Er
 }
 
 impl<'a> Shown<'a> {
-    fn new(manifest: &'a Manifest, plan: &'a Plan, passes: u32, seed: Option<u64>) -> Self {
+    fn new(
+        manifest: &'a Manifest,
+        plan: &'a Plan,
+        passes: u32,
+        seed: Option<u64>,
+        fit: Option<&'a Fit>,
+    ) -> Self {
         let cells: Vec<ShownCell> = plan
             .cells
             .iter()
@@ -144,6 +173,13 @@ impl<'a> Shown<'a> {
                 .iter()
                 .map(|cell| ShownExcluded { id: &cell.id, reason: &cell.reason })
                 .collect(),
+            budget: fit.map(|fit| ShownFit {
+                budget_s: fit.budget,
+                before_s: fit.before,
+                factor: fit.factor,
+                fits: fit.fits(),
+                at_floor: &fit.at_floor,
+            }),
             opt_in_left_out: &plan.opt_in_left_out,
             order,
         }

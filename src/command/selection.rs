@@ -1,10 +1,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use super::Terminal;
+use super::{Terminal, human_time};
 use crate::exit::{Ending, Exit, UserError};
-use crate::manifest::{self, Look, Manifest, Names, Problems, nearest};
-use crate::plan::{Pattern, Plan, Selection, expand};
+use crate::manifest::{self, Look, Manifest, Names, Problems, TIME_UNITS, nearest};
+use crate::plan::{Fit, Pattern, Plan, Selection, expand};
 
 /// Which cells of a manifest; shared by every verb that takes a manifest.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -153,6 +154,39 @@ pub fn online_cpus() -> Result<Vec<u32>, UserError> {
 /// Loads a manifest, its faults shown in the terminal's colour and width.
 pub fn load_manifest(path: &Path, names: &dyn Names, terminal: &Terminal) -> Result<Manifest, UserError> {
     manifest::load_problems(path, names).map_err(|problems| shown(problems, terminal))
+}
+
+/// Reads the value of `--budget`, e.g. `90s` or `20m`.
+pub fn parse_budget(text: &str) -> Result<Duration, String> {
+    match manifest::parse_time_ns(text) {
+        Ok(0) => Err("a budget of no time".to_owned()),
+        Ok(ns) => Ok(Duration::from_nanos(ns)),
+        Err(error) => Err(format!("{error}; a time is a number with a unit, e.g. `20m`: {TIME_UNITS}")),
+    }
+}
+
+/// What was done to fit a run into a budget, as lines for stderr.
+pub fn fit_lines(fit: &Fit) -> Vec<String> {
+    let (budget, before, after) = (human_time(fit.budget), human_time(fit.before), human_time(fit.after));
+    if !fit.scaled() {
+        return vec![format!("budget {budget}: nothing scaled; the run takes about {before} as it is")];
+    }
+    let mut lines = vec![format!(
+        "budget {budget}: counts and times scaled to {:.1} %, from about {before} to about {after}",
+        fit.factor * 100.0
+    )];
+    if !fit.at_floor.is_empty() {
+        lines.push(format!(
+            "budget {budget}: at its floor, below which it is not scaled: {}",
+            fit.at_floor.join(", ")
+        ));
+    }
+    if !fit.fits() {
+        lines.push(format!(
+            "warning: the run does not fit into {budget}: start-up and floors alone take {after};              select fewer cells or passes"
+        ));
+    }
+    lines
 }
 
 /// Faults of a manifest as the terminal shows them.

@@ -127,7 +127,8 @@ impl Problems {
         if list.len() > MOST_SHOWN {
             let _ = write!(message, "\n  and {} more", list.len() - MOST_SHOWN);
         }
-        UserError::new(Exit::Usage, message.trim_end().to_owned())
+        let lines: Vec<&str> = message.trim_end().lines().map(str::trim_end).collect();
+        UserError::new(Exit::Usage, lines.join("\n"))
     }
 
     fn render(&self, problem: &Problem, look: Look) -> String {

@@ -9,6 +9,8 @@
 )]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+pub mod names;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
