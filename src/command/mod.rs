@@ -10,6 +10,7 @@ pub mod client;
 pub mod completions;
 /// Is this host fit to measure.
 pub mod doctor;
+mod past;
 /// Cells, order, estimated time.
 pub mod plan;
 /// Print the results of a run.
@@ -33,6 +34,7 @@ use clap::{Parser, Subcommand};
 
 use crate::exit::{Ending, UserError};
 
+pub use past::PastRates;
 pub use selection::{
     SelectionArgs, catalog_names, fit_lines, load_manifest, online_cpus, parse_budget, shown,
 };

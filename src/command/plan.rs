@@ -5,11 +5,12 @@ use std::time::Duration;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::{Serialize, Serializer};
 
+use super::past::PastRates;
 use super::selection::{SelectionArgs, fit_lines, load_manifest, parse_budget};
 use super::{Terminal, human_time};
 use crate::exit::{Ending, UserError};
 use crate::manifest::Manifest;
-use crate::plan::{CellId, Fit, NoRates, Plan, Step, estimate, fit, order};
+use crate::plan::{CellId, Fit, Plan, Rates, Step, estimate, fit, order};
 use crate::workload::Params;
 
 /// Arguments of `runner plan`.
@@ -28,6 +29,9 @@ pub struct Args {
     /// Time that the run may take, e.g. `20m`: counts and times are scaled down to fit, no cell is dropped
     #[arg(long, value_name = "TIME", value_parser = parse_budget)]
     budget: Option<Duration>,
+    /// Folder of runs, whose records tell how long cells take on this host
+    #[arg(long, value_name = "DIR", default_value = "out")]
+    out: PathBuf,
     /// List the cells in the order of each pass
     #[arg(long)]
     order: bool,
@@ -57,13 +61,14 @@ pub fn run(args: Args, terminal: &Terminal) -> Result<Ending, UserError> {
     }
     let passes = args.passes.unwrap_or(manifest.passes);
     let seed = args.seed.or(manifest.seed);
-    let fit = args.budget.map(|budget| fit(&mut manifest, &plan, passes, budget, &NoRates));
+    let rates = PastRates::read(&args.out, &manifest.name, None);
+    let fit = args.budget.map(|budget| fit(&mut manifest, &plan, passes, budget, &rates));
     if let Some(fit) = &fit {
         for line in fit_lines(fit) {
             eprintln!("{line}");
         }
     }
-    let shown = Shown::new(&manifest, &plan, passes, seed, fit.as_ref());
+    let shown = Shown::new(&manifest, &plan, passes, seed, &rates, fit.as_ref());
     match args.format {
         Format::Json => terminal.write(|out| {
             serde_json::to_writer_pretty(&mut *out, &shown)?;
@@ -107,6 +112,8 @@ struct ShownCell<'a> {
     /// For one execution.
     #[serde(rename = "estimate_s", serialize_with = "seconds")]
     estimate: Duration,
+    /// Whether the estimate comes from records of this host.
+    measured: bool,
     params: &'a Params,
 }
 
@@ -138,6 +145,7 @@ impl<'a> Shown<'a> {
         plan: &'a Plan,
         passes: u32,
         seed: Option<u64>,
+        rates: &PastRates,
         fit: Option<&'a Fit>,
     ) -> Self {
         let cells: Vec<ShownCell> = plan
@@ -148,7 +156,8 @@ impl<'a> Shown<'a> {
                 ShownCell {
                     id: &planned.id,
                     opt_in: planned.opt_in,
-                    estimate: estimate(&planned.id, params, &NoRates),
+                    estimate: estimate(&planned.id, params, rates),
+                    measured: rates.rate(&planned.id, params).is_some(),
                     params,
                 }
             })
@@ -195,6 +204,12 @@ impl<'a> Shown<'a> {
             count(self.passes as usize, "pass", "passes"),
             human_time(self.total)
         )?;
+        let measured = self.cells.iter().filter(|cell| cell.measured).count();
+        match (measured, self.cells.len() - measured) {
+            (0, _) => writeln!(out, "times from nominal rates; after a first run, from its records")?,
+            (_, 0) => writeln!(out, "times from earlier runs")?,
+            (_, nominal) => writeln!(out, "times from earlier runs, {nominal} of them from nominal rates")?,
+        }
         match self.seed {
             Some(seed) => writeln!(out, "order drawn from seed {seed}")?,
             None => writeln!(out, "order drawn anew by each run; `--seed N` fixes it")?,

@@ -4,10 +4,20 @@ use super::{CellId, Plan};
 use crate::manifest::Manifest;
 use crate::workload::{Extent, Kind, Params};
 
-/// What is known of rates from earlier measurements.
+/// What is known from earlier measurements.
 pub trait Rates {
-    /// Round trips per second that the cell reached; none when it was never measured.
-    fn rate(&self, cell: &CellId) -> Option<f64>;
+    /// Round trips per second that the cell reached; none when it was never measured with such parameters.
+    fn rate(&self, cell: &CellId, params: &Params) -> Option<f64>;
+
+    /// What the cell took beside its warm-up and trials; none when it was never measured.
+    fn beside(&self, _cell: &CellId, _params: &Params) -> Option<Duration> {
+        None
+    }
+
+    /// How fast this host is against the one of the nominal rates, for cells that were never measured.
+    fn host_factor(&self) -> f64 {
+        1.0
+    }
 }
 
 /// Nothing is known: nominal rates only.
@@ -15,7 +25,7 @@ pub trait Rates {
 pub struct NoRates;
 
 impl Rates for NoRates {
-    fn rate(&self, _cell: &CellId) -> Option<f64> {
+    fn rate(&self, _cell: &CellId, _params: &Params) -> Option<f64> {
         None
     }
 }
@@ -23,14 +33,18 @@ impl Rates for NoRates {
 /// How long one execution of a cell takes, start-up and stop included. Times are exact, counts are divided by the
 /// known rate or by the nominal one.
 pub fn estimate(cell: &CellId, params: &Params, rates: &dyn Rates) -> Duration {
-    let rate = rates
-        .rate(cell)
-        .filter(|rate| rate.is_finite() && *rate > 0.0)
-        .unwrap_or_else(|| nominal_rate(cell, params));
+    let is_one = |rate: &f64| rate.is_finite() && *rate > 0.0;
+    let rate = rates.rate(cell, params).filter(is_one).unwrap_or_else(|| {
+        let factor = Some(rates.host_factor()).filter(is_one).unwrap_or(1.0);
+        nominal_rate(cell, params) * factor
+    });
+    let beside = rates
+        .beside(cell, params)
+        .map_or_else(|| start_up_s(&cell.server) + start_up_s(&cell.client), |beside| beside.as_secs_f64());
     let batches = extent_s(params.warmup, rate) + f64::from(params.trials) * extent_s(params.trial, rate);
     // Far beyond any run; keeps absurd counts within what a `Duration` holds.
     const LONGEST_S: f64 = 1e12;
-    Duration::from_secs_f64((start_up_s(&cell.server) + start_up_s(&cell.client) + batches).min(LONGEST_S))
+    Duration::from_secs_f64((beside + batches).min(LONGEST_S))
 }
 
 /// How long one pass over a plan takes.
@@ -60,7 +74,7 @@ fn start_up_s(side: &str) -> f64 {
 
 /// Round trips per second on a virtual machine of 2026 with a core for each side. Good to a factor of two on other
 /// hosts, which is what an estimate before the first run needs; afterwards records know better.
-fn nominal_rate(cell: &CellId, params: &Params) -> f64 {
+pub fn nominal_rate(cell: &CellId, params: &Params) -> f64 {
     let small = match params.kind {
         Kind::Pingpong => ping_pong_rate(&cell.server),
         Kind::Load if params.pairs.saturating_mul(params.in_flight) < 4 => ping_pong_rate(&cell.server),
@@ -130,7 +144,7 @@ mod tests {
     struct Known(f64);
 
     impl Rates for Known {
-        fn rate(&self, _cell: &CellId) -> Option<f64> {
+        fn rate(&self, _cell: &CellId, _params: &Params) -> Option<f64> {
             Some(self.0)
         }
     }
@@ -161,6 +175,30 @@ mod tests {
         for rate in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             assert_eq!(estimate(&relay(), &params(), &Known(rate)), estimate(&relay(), &params(), &NoRates));
         }
+    }
+
+    struct Faster;
+
+    impl Rates for Faster {
+        fn rate(&self, _cell: &CellId, _params: &Params) -> Option<f64> {
+            None
+        }
+
+        fn beside(&self, _cell: &CellId, _params: &Params) -> Option<Duration> {
+            Some(Duration::from_millis(500))
+        }
+
+        fn host_factor(&self) -> f64 {
+            2.0
+        }
+    }
+
+    #[test]
+    fn a_faster_host_takes_less_for_counts() {
+        let batches = estimate(&relay(), &params(), &NoRates) - Duration::from_millis(60);
+        let faster = estimate(&relay(), &params(), &Faster) - Duration::from_millis(500);
+        let difference = (batches / 2).abs_diff(faster);
+        assert!(difference < Duration::from_micros(1), "{batches:?} {faster:?}");
     }
 
     #[test]

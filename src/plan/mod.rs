@@ -14,7 +14,7 @@ pub use budget::{Fit, fit};
 pub use cell::{
     CellId, ClientSpec, Cores, Job, Limits, Program, ResolvedCell, Role, ServerSpec, Timeouts, Workload,
 };
-pub use estimate::{NoRates, Rates, estimate, estimate_pass};
+pub use estimate::{NoRates, Rates, estimate, estimate_pass, nominal_rate};
 pub use expand::{Excluded, Plan, Planned, Selection, expand};
 pub use order::{Step, order};
 pub use pattern::{PartGlob, Pattern, PatternError, is_glob};
