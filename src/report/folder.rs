@@ -1,13 +1,16 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use serde::Deserialize;
 
 use super::Summary;
+use super::digest::Digest;
 use crate::exit::{Exit, UserError};
 use crate::record::store::{RUN_SCHEMA, RunMeta};
 use crate::record::{RECORD_SCHEMA, Record};
+use crate::stats::Latency;
 
 /// The name that stands for the newest run.
 const LATEST: &str = "latest";
@@ -149,17 +152,35 @@ pub fn summarize(run: &Path) -> Result<Summary, UserError> {
         )
     })?;
     let mut unreadable = Vec::new();
-    let records = files.iter().filter_map(|path| {
-        read_record(path)
-            .map_err(|wrong| {
-                let shown = path.strip_prefix(run).unwrap_or(path).display();
-                unreadable.push(format!("`{shown}` {wrong}"));
-            })
-            .ok()
-    });
-    let mut summary = Summary::of(&meta, records);
+    let mut digests = Vec::with_capacity(files.len());
+    for read in read_digests(run, &files) {
+        match read {
+            Ok(digest) => digests.push(digest),
+            Err(wrong) => unreadable.push(wrong),
+        }
+    }
+    let mut summary = Summary::of_digests(&meta, digests);
     summary.note_all(unreadable);
     Ok(summary)
+}
+
+/// Reads records on all cores, each dropped for its digest before the next; in the order of the files.
+fn read_digests(run: &Path, files: &[PathBuf]) -> Vec<Result<Digest, String>> {
+    let read = |files: &[PathBuf]| {
+        let mut latency = Latency::new();
+        let digest = |path: &PathBuf| match read_record(path) {
+            Ok(record) => Ok(Digest::of(record, &mut latency)),
+            Err(wrong) => Err(format!("`{}` {wrong}", path.strip_prefix(run).unwrap_or(path).display())),
+        };
+        files.iter().map(digest).collect::<Vec<_>>()
+    };
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(16);
+    let share = files.len().div_ceil(threads).max(1);
+    thread::scope(|scope| {
+        let readers: Vec<_> = files.chunks(share).map(|files| scope.spawn(|| read(files))).collect();
+        let done = readers.into_iter().flat_map(|reader| reader.join().expect("a reader does not panic"));
+        done.collect()
+    })
 }
 
 #[cfg(test)]

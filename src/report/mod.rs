@@ -4,6 +4,7 @@
 mod columns;
 mod coverage;
 mod csv;
+mod digest;
 mod figures;
 mod folder;
 mod format;
@@ -12,6 +13,7 @@ mod markdown;
 mod prose;
 mod reading;
 mod render;
+mod rerun;
 mod summary;
 mod table;
 #[cfg(test)]
@@ -25,4 +27,5 @@ pub use folder::{find_run, read_meta, read_record, record_files, summarize};
 pub use limit::LimitedBy;
 pub use reading::{FEWEST_PASSES, cannot_be_ordered, ordered_tiers};
 pub use render::{Format, Style, render};
+pub use rerun::{Comparison, Difference, Judgement, Measured, expected};
 pub use summary::{CellSummary, ControlFacts, FlagCount, Group, REPORT_SCHEMA, RunFacts, Summary};

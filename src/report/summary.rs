@@ -5,11 +5,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::coverage::{Coverage, Gathering, said};
+use super::digest::Digest;
 use super::{LimitedBy, PassFigures, reading};
 use crate::host::Fingerprint;
 use crate::plan::CellId;
 use crate::record::store::RunMeta;
-use crate::record::{Counts, Outcome, Record};
+use crate::record::{Counts, Record};
 use crate::stats::{Latency, Spread, TwoClusters, median, two_clusters};
 use crate::workload::Params;
 
@@ -162,6 +163,11 @@ impl Summary {
     /// Of a run and its records, in any order. Each record is dropped before the next is taken, so that memory does
     /// not grow with histograms. A second record of one cell and pass is noted and left out.
     pub fn of(meta: &RunMeta, records: impl IntoIterator<Item = Record>) -> Self {
+        let mut latency = Latency::new();
+        Self::of_digests(meta, records.into_iter().map(|record| Digest::of(record, &mut latency)))
+    }
+
+    pub(super) fn of_digests(meta: &RunMeta, digests: impl IntoIterator<Item = Digest>) -> Self {
         let mut order: Vec<CellId> = Vec::new();
         let mut cells: BTreeMap<CellId, Gathered> = BTreeMap::new();
         for planned in &meta.cells {
@@ -171,30 +177,29 @@ impl Summary {
             cell.skipped.clone_from(&planned.skipped);
         }
 
-        let mut latency = Latency::new();
         let mut coverage = Gathering::default();
         let mut hosts: Vec<Fingerprint> = Vec::new();
         let mut servers: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
         let mut notes = Vec::new();
-        for record in records {
-            let id = record.cell.id.clone();
+        for mut digest in digests {
+            let id = digest.id.clone();
             let cell = cells.entry(id.clone()).or_insert_with(|| {
                 order.push(id.clone());
                 Gathered::default()
             });
-            if !cell.seen.insert(record.pass) {
-                notes.push(format!("{id} pass {}: a second record of it was left out", record.pass));
+            if !cell.seen.insert(digest.pass) {
+                notes.push(format!("{id} pass {}: a second record of it was left out", digest.pass));
                 continue;
             }
-            coverage.outcome(&id, record.pass, &record.outcome);
-            if !hosts.contains(&record.host.fingerprint) && record.host.fingerprint != Fingerprint::default()
-            {
-                hosts.push(record.host.fingerprint.clone());
+            coverage.outcome(&id, digest.pass, &digest.outcome);
+            if !hosts.contains(&digest.fingerprint) && digest.fingerprint != Fingerprint::default() {
+                hosts.push(std::mem::take(&mut digest.fingerprint));
             }
-            if !record.server.versions.is_empty() {
-                servers.entry(id.server.clone()).or_default().extend(record.server.versions.clone());
+            if !digest.versions.is_empty() {
+                servers.entry(id.server.clone()).or_default().append(&mut digest.versions);
             }
-            notes.extend(cell.take(record, &mut latency));
+            notes.extend(digest.note.take());
+            cell.take(digest);
         }
         for id in &order {
             let cell = cells.get_mut(id).expect("every id of the order has its cell");
@@ -257,31 +262,26 @@ impl RunFacts {
 }
 
 impl Gathered {
-    fn take(&mut self, record: Record, latency: &mut Latency) -> Option<String> {
-        self.counts.add(&record.outcome);
-        if let Some((status, reason, _)) = said(&record.outcome) {
-            self.trouble.insert(record.pass, format!("{status}: {reason}"));
+    fn take(&mut self, digest: Digest) {
+        let pass = digest.pass;
+        self.counts.add(&digest.outcome);
+        if let Some((status, reason, _)) = said(&digest.outcome) {
+            self.trouble.insert(pass, format!("{status}: {reason}"));
         }
-        for flag in &record.flags {
-            let (pass, count) = self.flags.entry(flag.name.clone()).or_insert_with(|| {
-                (u32::MAX, FlagCount { name: flag.name.clone(), records: 0, detail: String::new() })
+        for flag in digest.flags {
+            let (first, count) = self.flags.entry(flag.name.clone()).or_insert_with(|| {
+                (u32::MAX, FlagCount { name: flag.name, records: 0, detail: String::new() })
             });
             count.records += 1;
-            if record.pass < *pass {
-                (*pass, count.detail) = (record.pass, flag.detail.clone());
+            if pass < *first {
+                (*first, count.detail) = (pass, flag.detail);
             }
         }
-        let mut note = None;
-        if record.outcome == Outcome::Ok {
-            let (figures, unreadable) = PassFigures::of(&record, latency);
-            note = unreadable;
-            if let Some(figures) = figures {
-                self.passes.insert(record.pass, figures);
-            }
+        if let Some(figures) = digest.figures {
+            self.passes.insert(pass, figures);
         }
-        self.content_id.get_or_insert(record.content_id);
-        self.params.get_or_insert(record.cell.workload.params);
-        note
+        self.content_id.get_or_insert(digest.content_id);
+        self.params.get_or_insert(digest.params);
     }
 
     fn summary(self, id: CellId, reference: Option<&Rates>, control: Option<&Rates>) -> CellSummary {
