@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::exit::{Ending, Exit, UserError};
 use crate::record::store::write_atomically;
-use crate::report::{self, Format, Style};
+use crate::report::{self, Beside, Format, Style};
 
 /// Arguments of `runner report`.
 #[derive(Debug, clap::Args)]
@@ -18,6 +18,9 @@ pub struct Args {
     /// Write to a file instead of stdout
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Lay the figures beside published ones, as ratios and orders
+    #[arg(long, value_name = "NAME", value_parser = report::PUBLISHED)]
+    compare_published: Option<String>,
     /// Where runs are kept
     #[arg(long, value_name = "DIR", default_value = "out")]
     out: PathBuf,
@@ -37,7 +40,13 @@ pub fn run(args: Args, terminal: &super::Terminal) -> Result<Ending, UserError> 
             _ => DEFAULT_WIDTH,
         },
     };
-    let text = report::render(&summary, args.format, &style);
+    let text = match &args.compare_published {
+        None => report::render(&summary, args.format, &style),
+        Some(name) => {
+            let figures = report::published(name).expect("the argument takes known names only");
+            Beside::of(&summary, name, &figures).render(args.format, &style)
+        }
+    };
     match &args.output {
         None => terminal.print(&text)?,
         Some(path) => write(path, text.as_bytes()).map_err(|error| {

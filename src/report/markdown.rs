@@ -1,4 +1,5 @@
 use super::columns::{columns, used};
+use super::matrix::{detailed, main_client, matrices, overview};
 use super::prose::{
     about_host, about_params, about_run, command_line, control_line, coverage_lines, flag_lines, legend,
     server_line,
@@ -16,7 +17,26 @@ pub(super) fn render(summary: &Summary) -> String {
     for host in &summary.hosts {
         text.push_str(&format!("{}\n\n", escaped(&about_host(host))));
     }
-    for group in &summary.groups {
+    if let Some((client, grid)) = overview(summary) {
+        let title = escaped(&client);
+        text.push_str(&format!(
+            "## Servers, client {title}\n\nMedian (range) over the passes.\n\n{}\n",
+            grid.markdown()
+        ));
+    }
+    let matrices = matrices(summary);
+    for matrix in &matrices {
+        let title = escaped(matrix.workload);
+        text.push_str(&format!(
+            "## {title}, servers by clients\n\nThousand round trips per second, median (range).\n\n{}\n",
+            matrix.grid().markdown()
+        ));
+        for sentence in matrix.reading(main_client(summary)) {
+            text.push_str(&format!("- {sentence}\n"));
+        }
+        text.push('\n');
+    }
+    for group in detailed(summary, &matrices) {
         text.push_str(&section(group));
     }
     text.push_str("## Coverage\n\n");
@@ -55,7 +75,7 @@ fn section(group: &Group) -> String {
 }
 
 /// Text in which nothing is taken for markup or for a column's end.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {

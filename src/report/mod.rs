@@ -1,6 +1,7 @@
 //! What a run says, from its records alone: a summary (each figure defined in `docs/METHODOLOGY.md`), and the same
 //! summary as table, markdown, CSV and JSON.
 
+mod beside;
 mod columns;
 mod coverage;
 mod csv;
@@ -8,9 +9,12 @@ mod digest;
 mod figures;
 mod folder;
 mod format;
+mod grid;
 mod limit;
 mod markdown;
+mod matrix;
 mod prose;
+mod published;
 mod reading;
 mod render;
 mod rerun;
@@ -21,10 +25,12 @@ mod test_support;
 #[cfg(test)]
 mod tests;
 
+pub use beside::{BESIDE_SCHEMA, Beside, BesideColumn, BesideRow, Discordant, Reference};
 pub use coverage::{Coverage, Problem, Status};
 pub use figures::PassFigures;
 pub use folder::{find_run, read_meta, read_record, record_files, summarize};
 pub use limit::LimitedBy;
+pub use published::{ColumnKey, PUBLISHED, PublishedFigure, PublishedMetric, published};
 pub use reading::{FEWEST_PASSES, cannot_be_ordered, ordered_tiers};
 pub use render::{Format, Style, render};
 pub use rerun::{Comparison, Difference, Judgement, Measured, expected};

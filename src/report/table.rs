@@ -2,6 +2,8 @@ use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Tab
 
 use super::columns::{Column, columns, used};
 use super::format::wrap;
+use super::grid;
+use super::matrix::{detailed, main_client, matrices};
 use super::prose::{
     about_host, about_params, about_run, control_line, coverage_lines, flag_lines, legend, server_line,
 };
@@ -23,9 +25,24 @@ pub(super) fn render(summary: &Summary, style: &Style) -> String {
     for host in &summary.hosts {
         paragraph(&mut lines, &about_host(host), "  ");
     }
-    for group in &summary.groups {
+    let matrices = matrices(summary);
+    for group in detailed(summary, &matrices) {
         lines.push(String::new());
         lines.extend(group_lines(group, style, width));
+    }
+    for matrix in &matrices {
+        lines.push(String::new());
+        lines.push(bold(
+            &wrap(&format!("{} · servers by clients, krt/s median (range)", matrix.workload), width, "  "),
+            style,
+        ));
+        lines.extend(matrix.grid().lines(style));
+        lines.extend(
+            matrix
+                .reading(main_client(summary))
+                .iter()
+                .map(|sentence| wrap(&format!("- {sentence}"), width, "  ")),
+        );
     }
     lines.push(String::new());
     for line in control_line(summary).into_iter().chain(coverage_lines(summary, 6)) {
@@ -60,7 +77,7 @@ fn group_lines(group: &Group, style: &Style, width: usize) -> Vec<String> {
     let mut left_out: Vec<String> = Vec::new();
     let table = loop {
         let table = table(&columns, &group.cells, style);
-        let widest = table.lines().map(|line| console_width(&line)).max().unwrap_or(0);
+        let widest = grid::width(&table);
         let most = columns.iter().map(|column| column.expendable).max().unwrap_or(0);
         if widest <= width || most == 0 {
             break table;
@@ -127,19 +144,4 @@ fn bold(text: &str, style: &Style) -> String {
     let lines: Vec<String> =
         text.lines().map(|line| owo_colors::OwoColorize::bold(&line).to_string()).collect();
     lines.join("\n")
-}
-
-/// Columns that a line takes on a terminal, escape sequences left out.
-fn console_width(line: &str) -> usize {
-    let mut columns = 0;
-    let mut escaped = false;
-    for letter in line.trim_end().chars() {
-        match letter {
-            '\u{1b}' => escaped = true,
-            'm' if escaped => escaped = false,
-            _ if escaped => {}
-            _ => columns += 1,
-        }
-    }
-    columns
 }

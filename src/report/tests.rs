@@ -1,7 +1,9 @@
 //! Every format over made-up runs.
 
 use super::test_support::{Made, meta, ns};
-use super::{Format, LimitedBy, Style, Summary, ordered_tiers, render};
+use super::{
+    Beside, Format, LimitedBy, PublishedMetric, Reference, Style, Summary, ordered_tiers, published, render,
+};
 use crate::plan::CellId;
 use crate::record::store::{ExcludedCell, RunMeta};
 use crate::record::{Outcome, Record, Stage, VoidReason};
@@ -235,4 +237,84 @@ fn json_is_read_back_as_it_was() {
         render(&again, Format::Table, &Style::default()),
         render(&summary, Format::Table, &Style::default())
     );
+}
+
+/// The published comparison in small: three servers, a polling client and two of JavaScript.
+fn by_clients() -> (RunMeta, Vec<Record>) {
+    let native = [
+        ("relay", [54e3, 53e3, 54e3]),
+        ("ws@node-24", [44e3, 44e3, 44e3]),
+        ("uws@node-24", [49e3, 49e3, 49.4e3]),
+    ];
+    let node = [
+        ("relay", [21e3, 21e3, 21.4e3]),
+        ("ws@node-24", [20e3, 20e3, 20e3]),
+        ("uws@node-24", [22e3, 22e3, 22e3]),
+    ];
+    let bun = [("ws@node-24", [34e3, 32e3, 34e3]), ("uws@node-24", [39e3, 29e3, 39e3])];
+    let mut ids = Vec::new();
+    let mut records = Vec::new();
+    let mut add = |made: Made, rates: &[f64]| {
+        ids.push(made.id());
+        records.extend(made.passes(rates));
+    };
+    for (server, rates) in native {
+        add(Made::pingpong(server), &rates);
+    }
+    for (server, rates) in node {
+        add(Made::pingpong(server).client("ws@node-24").no_polls().client_cores(0.99), &rates);
+    }
+    for (server, rates) in bun {
+        add(Made::pingpong(server).client("ws@bun").no_polls().client_cores(0.8), &rates);
+    }
+    let lost =
+        Made::pingpong("relay").client("ws@bun").outcome(void(VoidReason::Echoed, "1 message came back"));
+    ids.push(lost.id());
+    records.extend((1..=3).map(|pass| lost.record(pass)));
+    (meta(3, &ids), records)
+}
+
+#[test]
+fn several_clients_make_a_matrix_that_says_what_they_hide() {
+    let (meta, records) = by_clients();
+    let summary = Summary::of(&meta, records);
+    insta::assert_snapshot!("matrix_table", shown(&summary, 100));
+    insta::assert_snapshot!("matrix_markdown", render(&summary, Format::Markdown, &Style::default()));
+    let colored = render(&summary, Format::Table, &Style { color: true, width: 100 });
+    assert!(colored.contains("38;5;34m54 (53–54)"), "{colored:?}");
+}
+
+#[test]
+fn our_figures_are_laid_beside_published_ones() {
+    let (meta, mut records) = by_clients();
+    let c_relay = Made::pingpong("wsrelay@native");
+    records.extend(c_relay.passes(&[50e3, 48e3, 52e3]));
+    // Faster than uws here, and beyond doubt; the other way round as published.
+    records.extend(Made::pingpong("bun-serve@bun").passes(&[79e3, 78e3, 80e3]));
+    let summary = Summary::of(&meta, records);
+    let beside = Beside::of(&summary, "lemire-2026", &published("lemire-2026").unwrap());
+    assert_eq!(beside.columns.len(), 3 + 2);
+    let rate = beside
+        .columns
+        .iter()
+        .find(|column| column.key.metric == PublishedMetric::Rate && column.key.client == "native")
+        .unwrap();
+    assert_eq!(rate.reference, Reference::Server("wsrelay@native".to_owned()));
+    // 54 C, 49 uws, 44 ws, 37 Bun as published; 79 Bun, 50 C, 49 uws, 44 ws here: 3 of 6 pairs are turned.
+    assert_eq!((rate.differs.len(), rate.tau_b), (3, Some(0.0)));
+    assert!(rate.differs.iter().all(|pair| pair.better_here == "bun-serve@bun" && pair.parted_here));
+    insta::assert_snapshot!("beside_table", beside.render(Format::Table, &Style::default()));
+    insta::assert_snapshot!("beside_markdown", beside.render(Format::Markdown, &Style::default()));
+    insta::assert_snapshot!("beside_csv", beside.render(Format::Csv, &Style::default()));
+    let again: Beside = serde_json::from_str(&beside.render(Format::Json, &Style::default())).unwrap();
+    assert_eq!(again.columns.len(), beside.columns.len());
+}
+
+#[test]
+fn a_run_with_nothing_in_common_says_so() {
+    let summary = Summary::of(&meta(1, &[]), []);
+    let beside = Beside::of(&summary, "lemire-2026", &published("lemire-2026").unwrap());
+    let text = beside.render(Format::Table, &Style::default());
+    assert!(text.contains("have no two servers of one column in common"), "{text}");
+    assert_eq!(beside.absent.len(), 15);
 }
