@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::format::{count, figure};
+use super::format::{count, figure, list, wrap};
 use super::grid::{Field, Grid};
 use super::published::{ColumnKey, PublishedFigure, PublishedMetric};
 use super::{CellSummary, Format, Style, Summary};
@@ -107,8 +107,11 @@ impl Beside {
     /// As text in one of the formats.
     pub fn render(&self, format: Format, style: &Style) -> String {
         match format {
-            Format::Table => self.text(|grid| grid.lines(style).join("\n"), |title| title.to_owned()),
-            Format::Markdown => self.text(Grid::markdown, |title| format!("## {title}\n")),
+            Format::Table => {
+                let line = |line: &str| wrap(line, style.width, "  ");
+                self.text(|grid| grid.lines(style).join("\n"), line, &line)
+            }
+            Format::Markdown => self.text(Grid::markdown, |title| format!("## {title}\n"), &str::to_owned),
             Format::Csv => self.csv(),
             Format::Json => {
                 let mut text = serde_json::to_string_pretty(self).expect("plain data always serialises");
@@ -118,7 +121,12 @@ impl Beside {
         }
     }
 
-    fn text(&self, grid: impl Fn(&Grid) -> String, title: impl Fn(&str) -> String) -> String {
+    fn text(
+        &self,
+        grid: impl Fn(&Grid) -> String,
+        title: impl Fn(&str) -> String,
+        line: &dyn Fn(&str) -> String,
+    ) -> String {
         let mut parts = Vec::new();
         for native in [true, false] {
             let columns: Vec<&BesideColumn> =
@@ -134,17 +142,15 @@ impl Beside {
             parts.push(format!("{}\n{}", title(&what), grid(&side_by_side(&columns, native)).trim_end()));
             let mut said: Vec<String> = columns.iter().flat_map(|column| said_of(column)).collect();
             said.dedup();
-            parts.push(said.into_iter().map(|line| format!("- {line}")).collect::<Vec<_>>().join("\n"));
+            parts.push(said.iter().map(|said| line(&format!("- {said}"))).collect::<Vec<_>>().join("\n"));
         }
         if self.columns.is_empty() {
-            parts.push(format!(
-                "run {} and {} have no two servers of one column in common",
-                self.run_id, self.published
-            ));
+            let nothing = "have no two servers of one column in common";
+            parts.push(line(&format!("run {} and {} {nothing}", self.run_id, self.published)));
         }
         if !self.absent.is_empty() {
             let absent: Vec<String> = self.absent.iter().map(ToString::to_string).collect();
-            parts.push(format!("published and not in this run: {}", absent.join("; ")));
+            parts.push(line(&format!("published and not in this run: {}", absent.join("; "))));
         }
         parts.join("\n\n") + "\n"
     }
@@ -288,18 +294,20 @@ fn said_of(column: &BesideColumn) -> Vec<String> {
         Reference::GeometricMean => "the geometric mean of the column".to_owned(),
     };
     let all = column.rows.len() * (column.rows.len() - 1) / 2;
-    let clear: Vec<String> = column
-        .differs
-        .iter()
-        .filter(|pair| pair.parted_here)
-        .map(|pair| format!("`{}` is ahead of `{}`", pair.better_here, pair.better_there))
-        .collect();
-    let near: Vec<String> = column
-        .differs
-        .iter()
-        .filter(|pair| !pair.parted_here)
-        .map(|pair| format!("`{}` of `{}`", pair.better_here, pair.better_there))
-        .collect();
+    let ahead = |parted: bool| {
+        let mut servers: Vec<(&str, Vec<String>)> = Vec::new();
+        for pair in column.differs.iter().filter(|pair| pair.parted_here == parted) {
+            let behind = format!("`{}`", pair.better_there);
+            match servers.iter_mut().find(|(server, _)| *server == pair.better_here) {
+                Some((_, all)) => all.push(behind),
+                None => servers.push((&pair.better_here, vec![behind])),
+            }
+        }
+        let clauses =
+            servers.iter().map(|(server, behind)| format!("`{server}` is ahead of {}", list(behind, "and")));
+        clauses.collect::<Vec<String>>()
+    };
+    let (clear, near) = (ahead(true), ahead(false));
     let mut text = format!(
         "{}: over {reference}; {} of {} in opposite order",
         column.key,
@@ -307,10 +315,10 @@ fn said_of(column: &BesideColumn) -> Vec<String> {
         count(all as u64, "pair", "pairs")
     );
     if !clear.is_empty() {
-        text.push_str(&format!(": here {}", clear.join(", ")));
+        text.push_str(&format!("; here {}", clear.join(", ")));
     }
     if !near.is_empty() {
-        text.push_str(&format!("; within our noise, ahead here: {}", near.join(", ")));
+        text.push_str(&format!("; here, but within the noise, {}", near.join(", ")));
     }
     text.push('.');
     vec![text]

@@ -1,5 +1,5 @@
 use super::columns::{columns, used};
-use super::matrix::{detailed, main_client, matrices, overview};
+use super::matrix::{HIDDEN, HIDES, detailed, main_client, matrices, overview};
 use super::prose::{
     about_host, about_params, about_run, command_line, control_line, coverage_lines, flag_lines, legend,
     server_line,
@@ -20,7 +20,7 @@ pub(super) fn render(summary: &Summary) -> String {
     if let Some((client, grid)) = overview(summary) {
         let title = escaped(&client);
         text.push_str(&format!(
-            "## Servers, client {title}\n\nMedian (range) over the passes.\n\n{}\n",
+            "## Servers, client {title}\n\nMedian (range) over the passes; {HIDDEN}: {HIDES}.\n\n{}\n",
             grid.markdown()
         ));
     }

@@ -18,6 +18,9 @@ pub(super) struct Matrix<'a> {
 /// What marks a field whose client used up its core.
 pub(super) const HIDDEN: &str = "†";
 
+/// What the mark means.
+pub(super) const HIDES: &str = "the client used up its core and so hid the server";
+
 /// A matrix for each workload that several clients measured.
 pub(super) fn matrices(summary: &Summary) -> Vec<Matrix<'_>> {
     let mut matrices: Vec<Matrix<'_>> = Vec::new();
@@ -130,9 +133,7 @@ impl<'a> Matrix<'a> {
         let all: usize = self.clients.iter().map(|group| group.cells.len()).sum();
         let hidden = self.clients.iter().flat_map(|group| &group.cells).filter(|cell| hidden(cell)).count();
         if hidden > 0 {
-            said.push(format!(
-                "{HIDDEN} {hidden} of {all} cells: the client used up its core and so hid the server."
-            ));
+            said.push(format!("{HIDDEN} {hidden} of {all} cells: {HIDES}."));
         }
         said
     }
