@@ -15,8 +15,8 @@ pub struct Args {
 
 /// Validates a manifest and what it names, on this machine; measures nothing.
 pub fn run(args: Args, terminal: &Terminal) -> Result<Ending, UserError> {
-    let names = super::catalog_names()?;
-    let manifest = load_manifest(&args.manifest, &*names, terminal)?;
+    let catalog = super::catalog(&args.manifest)?;
+    let manifest = load_manifest(&args.manifest, &catalog, terminal)?;
     check_cores(&manifest, &super::online_cpus()?).map_err(|problems| shown(problems, terminal))?;
     let open_files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     check_descriptors(&manifest, open_files.unwrap_or(u64::MAX))

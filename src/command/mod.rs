@@ -35,9 +35,7 @@ use clap::{Parser, Subcommand};
 use crate::exit::{Ending, UserError};
 
 pub use past::PastRates;
-pub use selection::{
-    SelectionArgs, catalog_names, fit_lines, load_manifest, online_cpus, parse_budget, shown,
-};
+pub use selection::{SelectionArgs, catalog, fit_lines, load_manifest, online_cpus, parse_budget, shown};
 pub use terminal::{ColorChoice, Terminal, human_time};
 
 /// A declarative experiment runner for WebSocket servers.

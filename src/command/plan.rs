@@ -52,9 +52,9 @@ enum Format {
 
 /// Prints the cells of a manifest, their order and how long they take.
 pub fn run(args: Args, terminal: &Terminal) -> Result<Ending, UserError> {
-    let names = super::catalog_names()?;
-    let mut manifest = load_manifest(&args.manifest, &*names, terminal)?;
-    args.selection.runtimes(&manifest, &*names)?;
+    let catalog = super::catalog(&args.manifest)?;
+    let mut manifest = load_manifest(&args.manifest, &catalog, terminal)?;
+    args.selection.runtimes(&manifest, &catalog)?;
     let plan = args.selection.plan(&manifest)?;
     if plan.cells.is_empty() {
         return Ok(args.selection.nothing_selected(&manifest, &plan));

@@ -3,6 +3,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{Terminal, human_time};
+use crate::catalog::Catalog;
 use crate::exit::{Ending, Exit, UserError};
 use crate::manifest::{self, Look, Manifest, Names, Problems, TIME_UNITS, nearest};
 use crate::plan::{Fit, Pattern, Plan, Selection, expand};
@@ -104,34 +105,10 @@ impl SelectionArgs {
     }
 }
 
-/// What a manifest may name.
-pub fn catalog_names() -> Result<Box<dyn Names>, UserError> {
-    Ok(Box::new(BuiltIn))
-}
-
-/// The built-in servers and clients.
-struct BuiltIn;
-
-impl Names for BuiltIn {
-    fn server_names(&self) -> Vec<String> {
-        vec!["relay".to_owned(), "relay-spin".to_owned()]
-    }
-
-    fn knows_server(&self, name: &str) -> bool {
-        self.server_names().iter().any(|known| known == name)
-    }
-
-    fn client_names(&self) -> Vec<String> {
-        vec!["native".to_owned(), "tungstenite".to_owned()]
-    }
-
-    fn knows_client(&self, name: &str) -> bool {
-        self.client_names().iter().any(|known| known == name)
-    }
-
-    fn max_payload(&self, _server: &str) -> Option<u64> {
-        None
-    }
+/// What exists around a manifest, or around the current folder where a manifest lies elsewhere.
+pub fn catalog(manifest: &Path) -> Result<Catalog, UserError> {
+    let root = Catalog::find_root(manifest).or_else(|| Catalog::find_root(Path::new(".")));
+    Catalog::load(root.as_deref())
 }
 
 /// The CPUs that this machine has online.
