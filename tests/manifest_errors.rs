@@ -50,6 +50,7 @@ fn errors(group: &str, cases: &[(&str, String)]) -> String {
             Ok(_) => "ACCEPTED".to_owned(),
             Err(error) => error.replace(&format!("{group}-{index}/"), ""),
         };
+        assert!(shown.contains("hint: "), "{title}: an error without a hint:\n{shown}");
         writeln!(all, "──── {title}\n{shown}\n").unwrap();
     }
     all
@@ -180,6 +181,15 @@ fn rows() {
                 row(&format!(
                     "workloads = [\"*\"]\n{rest}\nexclude = [{{ server = \"rely\", reason = \"slow\" }}]"
                 ))
+            ),
+            (
+                "more cells than anyone can measure",
+                format!(
+                    "[workloads.a]\nkind = \"load\"\npayload = {0:?}\nrounds = {1:?}\n{2}",
+                    (12..112).collect::<Vec<u32>>(),
+                    (1..101).collect::<Vec<u32>>(),
+                    "[[matrix]]\nworkloads = [\"*\"]\nservers = [\"relay*\"]\nclients = [\"*\"]\n".repeat(26)
+                )
             ),
             (
                 "everything excluded",

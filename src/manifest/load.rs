@@ -36,6 +36,10 @@ pub fn load_problems(path: &Path, names: &dyn Names) -> Result<Manifest, Problem
     }
 }
 
+/// Most cells that the rows of a manifest may stand for.
+const MOST_CELLS: usize = 1_000_000;
+
+/// What turns files into a manifest.
 pub(super) struct Loader<'a> {
     pub(super) files: &'a [SourceFile],
     pub(super) names: &'a dyn Names,
@@ -75,6 +79,7 @@ impl Loader<'_> {
         if matrix.is_empty() && self.problems.is_empty() {
             self.problems.push(empty_selection(&self.files[0]));
         }
+        self.check_size(&matrix);
         if !self.problems.is_empty() {
             return None;
         }
@@ -232,6 +237,24 @@ impl Loader<'_> {
             }
         }
         rows
+    }
+
+    /// More cells than anyone can measure are a slip of the pen, and would fill memory.
+    fn check_size(&mut self, matrix: &[MatrixRow]) {
+        let cells = matrix.iter().fold(0usize, |sum, row| {
+            let product =
+                row.workloads.len().saturating_mul(row.servers.len()).saturating_mul(row.clients.len());
+            sum.saturating_add(product)
+        });
+        if cells > MOST_CELLS {
+            self.problems.push(
+                Problem::new(format!(
+                    "`{}` stands for {cells} cells; {MOST_CELLS} are the most",
+                    self.files[0].path.display()
+                ))
+                .hint("shorten the lists of the axes, or narrow the patterns of `[[matrix]]`"),
+            );
+        }
     }
 
     /// A tolerance that holds for no cell is a slip of the pen.

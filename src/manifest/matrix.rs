@@ -3,7 +3,7 @@ use std::collections::{HashMap, HashSet};
 use super::at::At;
 use super::names::Names;
 use super::near::nearest;
-use super::pool::Pool;
+use super::pool::{PATTERN_HINT, Pool};
 use super::problem::{Place, Problem};
 use super::wire::{ExcludeTable, MatrixTable};
 use super::workloads::Declared;
@@ -127,6 +127,8 @@ impl<'a> Resolver<'a> {
         let is_excluded = |workload: &str, server: &str, client: &str| {
             excluded.iter().any(|[w, s, c]| w.matches(workload) && s.matches(server) && c.matches(client))
         };
+        let by_name: HashMap<&str, &Declared> =
+            declared.iter().map(|declared| (declared.workload.name.as_str(), *declared)).collect();
         let mut any = false;
         for server in &row.servers {
             let max = self.names.max_payload(server);
@@ -135,11 +137,7 @@ impl<'a> Resolver<'a> {
                     continue;
                 }
                 any = true;
-                let Some(max) = max else { continue };
-                let Some(declared) = declared.iter().find(|declared| declared.workload.name == *workload)
-                else {
-                    continue;
-                };
+                let (Some(max), Some(declared)) = (max, by_name.get(workload.as_str())) else { continue };
                 let payload = declared.workload.params.payload;
                 if payload > max {
                     problems.push(
@@ -260,11 +258,10 @@ fn exclusion(
         match glob.value.parse::<PartGlob>() {
             Err(error) => {
                 fine = false;
-                problems.push(Problem::at(
-                    place,
-                    format!("`{}` is not a pattern", glob.value),
-                    error.to_string(),
-                ));
+                problems.push(
+                    Problem::at(place, format!("`{}` is not a pattern", glob.value), error.to_string())
+                        .hint(PATTERN_HINT),
+                );
             }
             Ok(compiled) if !names.iter().any(|name| compiled.matches(name)) => {
                 fine = false;

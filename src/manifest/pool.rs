@@ -3,6 +3,10 @@ use std::collections::HashMap;
 use super::problem::{Place, Problem};
 use crate::plan::{PartGlob, expand_braces, is_glob};
 
+/// What a pattern may hold.
+pub(super) const PATTERN_HINT: &str =
+    "`*` stands for any text, `?` for a character, `[ab]` for either, `{x,y}` for x or y";
+
 /// Names of one kind that a pattern ranges over.
 pub(super) struct Pool<'a> {
     /// In the singular, for messages.
@@ -54,11 +58,10 @@ impl Pool<'_> {
         let alternatives = match expand_braces(pattern) {
             Ok(alternatives) => alternatives,
             Err(error) => {
-                problems.push(Problem::at(
-                    place.clone(),
-                    format!("`{pattern}` is not a pattern"),
-                    error.to_string(),
-                ));
+                problems.push(
+                    Problem::at(place.clone(), format!("`{pattern}` is not a pattern"), error.to_string())
+                        .hint(PATTERN_HINT),
+                );
                 return Vec::new();
             }
         };
@@ -81,11 +84,10 @@ impl Pool<'_> {
         let compiled: PartGlob = match glob.parse() {
             Ok(compiled) => compiled,
             Err(error) => {
-                problems.push(Problem::at(
-                    place.clone(),
-                    format!("`{glob}` is not a pattern"),
-                    error.to_string(),
-                ));
+                problems.push(
+                    Problem::at(place.clone(), format!("`{glob}` is not a pattern"), error.to_string())
+                        .hint(PATTERN_HINT),
+                );
                 return Vec::new();
             }
         };

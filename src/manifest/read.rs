@@ -21,7 +21,7 @@ pub(super) struct SourceFile {
 }
 
 /// Files larger than this are no manifests; the bound keeps a slip such as `/dev/zero` from filling memory.
-const MAX_FILE_BYTES: u64 = 16 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Most files that one manifest may be made of.
 const MAX_FILES: usize = 1_000;
@@ -98,11 +98,14 @@ impl Reader<'_> {
             return Some(known);
         }
         if self.files.len() >= MAX_FILES {
-            self.problems.push(Problem::at(
-                place,
-                format!("a manifest is made of more than {MAX_FILES} files"),
-                "one too many",
-            ));
+            self.problems.push(
+                Problem::at(
+                    place,
+                    format!("a manifest is made of more than {MAX_FILES} files"),
+                    "one too many",
+                )
+                .hint("put what belongs together into one file"),
+            );
             return None;
         }
         Some(self.add(path, text, canonical, chain))
@@ -195,6 +198,7 @@ fn remove(value: &mut DeValue<'_>, span: &Range<usize>) -> bool {
 fn syntax_problem(file: usize, text: &str, error: &toml::de::Error) -> Problem {
     let span = error.span().unwrap_or(text.len()..text.len());
     Problem::at(Place::new(file, &span), format!("not TOML: {}", error.message()), "here")
+        .hint("texts stand in quotes, lists in `[…]`, tables begin with `[name]`; docs/MANIFEST.md shows a whole one")
 }
 
 fn structure_problem(file: usize, error: &toml::de::Error) -> Problem {
@@ -213,6 +217,7 @@ fn structure_problem(file: usize, error: &toml::de::Error) -> Problem {
             .near(word, names, "values");
     }
     Problem::at(place, plain_words(message), "not possible here")
+        .hint("docs/MANIFEST.md lists every key with its type")
 }
 
 /// Type names of Rust in the words of a manifest.

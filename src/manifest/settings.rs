@@ -11,6 +11,9 @@ use super::workloads::MAX_REPEATS;
 use super::{CoreChoice, Tolerance};
 use crate::plan::{Limits, Pattern};
 
+/// More cores than a machine has; the bound keeps the search for doubles short.
+const MOST_CORES: usize = 4_096;
+
 /// Settings that stand alone: each is checked by itself.
 impl Loader<'_> {
     /// Sweeps over all cells.
@@ -22,11 +25,10 @@ impl Loader<'_> {
                 Problem::at(place, "`passes` is 0", "at least 1").hint("a run of no passes measures nothing"),
             );
         } else if passes > MAX_REPEATS {
-            self.problems.push(Problem::at(
-                place,
-                format!("`passes` is {passes}"),
-                format!("at most {MAX_REPEATS}"),
-            ));
+            self.problems.push(
+                Problem::at(place, format!("`passes` is {passes}"), format!("at most {MAX_REPEATS}"))
+                    .hint("three to ten passes show how much a figure varies"),
+            );
         }
         passes.min(MAX_REPEATS) as u32
     }
@@ -57,19 +59,29 @@ impl Loader<'_> {
         let file = place.file;
         if list.is_empty() {
             self.problems.push(
-                Problem::at(place, "an empty list of cores", "no core")
+                Problem::at(place.clone(), "an empty list of cores", "no core")
                     .hint("name at least one core, or write \"auto\""),
             );
         }
         let cores: Vec<(u32, Place)> =
             list.iter().map(|core| (core.value, Place::new(file, &core.span))).collect();
+        if cores.len() > MOST_CORES {
+            self.problems.push(
+                Problem::at(
+                    place,
+                    format!("a list of {} cores", cores.len()),
+                    format!("at most {MOST_CORES}"),
+                )
+                .hint("name the cores that one side shall have, or write \"auto\""),
+            );
+            return (CoreChoice::Auto, Vec::new());
+        }
         for (index, (core, place)) in cores.iter().enumerate() {
             if cores[..index].iter().any(|(other, _)| other == core) {
-                self.problems.push(Problem::at(
-                    place.clone(),
-                    format!("core {core} is listed twice"),
-                    "again here",
-                ));
+                self.problems.push(
+                    Problem::at(place.clone(), format!("core {core} is listed twice"), "again here")
+                        .hint("name each core once"),
+                );
             }
         }
         (CoreChoice::These(cores.iter().map(|(core, _)| *core).collect()), cores)
@@ -112,7 +124,10 @@ impl Loader<'_> {
         let memory_bytes = memory.and_then(|(place, text)| match parse_bytes(&text) {
             Ok(bytes) if bytes > 0 => Some(bytes),
             Ok(_) => {
-                self.problems.push(Problem::at(place, "`memory` is 0", "more than nothing"));
+                self.problems.push(
+                    Problem::at(place, "`memory` is 0", "more than nothing")
+                        .hint("e.g. `memory = \"1GiB\"`; without it there is no limit"),
+                );
                 None
             }
             Err(error) => {
@@ -199,11 +214,10 @@ impl Loader<'_> {
         let pattern = cells.as_ref().and_then(|cells| match cells.value.parse::<Pattern>() {
             Ok(pattern) => Some((pattern, Place::new(file, &cells.span))),
             Err(error) => {
-                self.problems.push(Problem::at(
-                    Place::new(file, &cells.span),
-                    error.to_string(),
-                    "not a pattern of cells",
-                ));
+                self.problems.push(
+                    Problem::at(Place::new(file, &cells.span), error.to_string(), "not a pattern of cells")
+                        .hint("e.g. `*/ws@node-{24,26}/*`, or `ws@*` for any one part"),
+                );
                 None
             }
         });

@@ -64,14 +64,17 @@ pub(super) fn expand_workload(
     }
     let product = axes.lengths().iter().fold(1usize, |product, length| product.saturating_mul(*length));
     if product > MAX_AXIS_PRODUCT {
-        problems.push(Problem::at(
-            here,
-            format!(
-                "the axes of `{}` stand for {product} workloads; {MAX_AXIS_PRODUCT} is the most",
-                name.value
-            ),
-            "this one",
-        ));
+        problems.push(
+            Problem::at(
+                here,
+                format!(
+                    "the axes of `{}` stand for {product} workloads; {MAX_AXIS_PRODUCT} is the most",
+                    name.value
+                ),
+                "this one",
+            )
+            .hint("shorten its lists, or split it into workloads that vary one thing each"),
+        );
         return Vec::new();
     }
     let mut all = Vec::with_capacity(product);
@@ -218,7 +221,8 @@ impl Reader<'_> {
                             .hint("a list makes one workload for each value; name at least one"),
                     );
                 }
-                for (index, element) in list.iter().enumerate() {
+                // Beyond the bound of the product the values are not looked at: it is refused anyway.
+                for (index, element) in list.iter().enumerate().take(MAX_AXIS_PRODUCT) {
                     if let Some(first) = list[..index].iter().find(|other| other.value == element.value) {
                         self.problems.push(
                             Problem::at(
@@ -226,7 +230,8 @@ impl Reader<'_> {
                                 format!("`{key}` lists a value twice"),
                                 "again here",
                             )
-                            .label(self.place(first), "first here"),
+                            .label(self.place(first), "first here")
+                            .hint("remove one of the two: they would make two workloads of one name"),
                         );
                     }
                 }
@@ -252,11 +257,14 @@ impl Reader<'_> {
                     )),
                 );
             } else if *payload > MAX_PAYLOAD {
-                self.problems.push(Problem::at(
-                    place.clone(),
-                    format!("a payload of {payload} bytes is too large"),
-                    format!("at most {MAX_PAYLOAD}, which is {} MiB", MAX_PAYLOAD >> 20),
-                ));
+                self.problems.push(
+                    Problem::at(
+                        place.clone(),
+                        format!("a payload of {payload} bytes is too large"),
+                        format!("at most {MAX_PAYLOAD}, which is {} MiB", MAX_PAYLOAD >> 20),
+                    )
+                    .hint("it is a number of bytes"),
+                );
             }
         }
         axis
@@ -287,11 +295,14 @@ impl Reader<'_> {
                     .hint("a ping-pong is one pair, one message in flight, one thread; `kind = \"load\"` has more"),
                 );
             } else if u32::try_from(*value).is_err() {
-                self.problems.push(Problem::at(
-                    place.clone(),
-                    format!("`{key}` is too large"),
-                    format!("at most {}", u32::MAX),
-                ));
+                self.problems.push(
+                    Problem::at(
+                        place.clone(),
+                        format!("`{key}` is too large"),
+                        format!("at most {}", u32::MAX),
+                    )
+                    .hint("each pair takes two connections, of which a process has some thousands"),
+                );
             }
         }
         axis
@@ -365,11 +376,10 @@ impl Reader<'_> {
                     .hint("a cell without a timed trial measures nothing"),
             );
         } else if at.value > MAX_REPEATS {
-            self.problems.push(Problem::at(
-                place,
-                format!("`trials` is {}", at.value),
-                format!("at most {MAX_REPEATS}"),
-            ));
+            self.problems.push(
+                Problem::at(place, format!("`trials` is {}", at.value), format!("at most {MAX_REPEATS}"))
+                    .hint("a longer measurement has longer trials: `rounds` or `duration`"),
+            );
         }
         at.value.min(MAX_REPEATS) as u32
     }
