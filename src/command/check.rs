@@ -1,10 +1,11 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use super::past::PastRates;
 use super::selection::{load_manifest, shown};
 use super::{Terminal, human_time};
 use crate::exit::{Ending, UserError};
 use crate::manifest::{check_cores, check_descriptors, check_runtimes};
-use crate::plan::{NoRates, Selection, estimate_pass, expand};
+use crate::plan::{Selection, estimate_pass, expand};
 
 /// Arguments of `runner check`.
 #[derive(Debug, clap::Args)]
@@ -23,8 +24,9 @@ pub fn run(args: Args, terminal: &Terminal) -> Result<Ending, UserError> {
         .map_err(|problems| shown(problems, terminal))?;
     check_runtimes(&manifest).map_err(|problems| shown(problems, terminal))?;
 
+    let rates = PastRates::read(Path::new("out"), &manifest.name, None);
     let plan = expand(&manifest, &Selection::default());
-    let time = estimate_pass(&manifest, &plan, &NoRates).saturating_mul(manifest.passes);
+    let time = estimate_pass(&manifest, &plan, &rates).saturating_mul(manifest.passes);
     let plural = |number: usize, one, many| if number == 1 { one } else { many };
     let mut line = format!(
         "ok: {} {}, {} {}, about {}",

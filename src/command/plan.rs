@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,7 +7,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::{Serialize, Serializer};
 
 use super::past::PastRates;
-use super::selection::{SelectionArgs, fit_lines, load_manifest, parse_budget};
+use super::selection::{SelectionArgs, fit_lines, load_manifest, not_ready, parse_budget};
 use super::{Terminal, human_time};
 use crate::exit::{Ending, UserError};
 use crate::manifest::Manifest;
@@ -52,9 +53,11 @@ enum Format {
 
 /// Prints the cells of a manifest, their order and how long they take.
 pub fn run(args: Args, terminal: &Terminal) -> Result<Ending, UserError> {
-    let catalog = super::catalog(&args.manifest)?;
+    let mut catalog = super::catalog(&args.manifest)?;
     let mut manifest = load_manifest(&args.manifest, &catalog, terminal)?;
-    args.selection.runtimes(&manifest, &catalog)?;
+    for (name, path) in args.selection.runtimes(&manifest, &catalog)? {
+        catalog.with_runtime(&name, &path)?;
+    }
     let plan = args.selection.plan(&manifest)?;
     if plan.cells.is_empty() {
         return Ok(args.selection.nothing_selected(&manifest, &plan));
@@ -68,7 +71,12 @@ pub fn run(args: Args, terminal: &Terminal) -> Result<Ending, UserError> {
             eprintln!("{line}");
         }
     }
-    let shown = Shown::new(&manifest, &plan, passes, seed, &rates, fit.as_ref());
+    let not_ready = not_ready(&catalog, &plan);
+    let shown = Shown {
+        budget: fit.as_ref().map(ShownFit::of),
+        not_ready,
+        ..Shown::new(&manifest, &plan, passes, seed, &rates)
+    };
     match args.format {
         Format::Json => terminal.write(|out| {
             serde_json::to_writer_pretty(&mut *out, &shown)?;
@@ -97,6 +105,8 @@ struct Shown<'a> {
     total: Duration,
     cells: Vec<ShownCell<'a>>,
     excluded: Vec<ShownExcluded<'a>>,
+    /// Servers and clients that cannot be run as things are, with the reasons.
+    not_ready: BTreeMap<String, String>,
     /// How counts and times were scaled to fit a budget; none without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     budget: Option<ShownFit<'a>>,
@@ -128,6 +138,18 @@ struct ShownFit<'a> {
     at_floor: &'a [String],
 }
 
+impl<'a> ShownFit<'a> {
+    fn of(fit: &'a Fit) -> Self {
+        ShownFit {
+            budget_s: fit.budget,
+            before_s: fit.before,
+            factor: fit.factor,
+            fits: fit.fits(),
+            at_floor: &fit.at_floor,
+        }
+    }
+}
+
 #[derive(Serialize)]
 struct ShownExcluded<'a> {
     id: &'a CellId,
@@ -146,7 +168,6 @@ impl<'a> Shown<'a> {
         passes: u32,
         seed: Option<u64>,
         rates: &PastRates,
-        fit: Option<&'a Fit>,
     ) -> Self {
         let cells: Vec<ShownCell> = plan
             .cells
@@ -182,13 +203,8 @@ impl<'a> Shown<'a> {
                 .iter()
                 .map(|cell| ShownExcluded { id: &cell.id, reason: &cell.reason })
                 .collect(),
-            budget: fit.map(|fit| ShownFit {
-                budget_s: fit.budget,
-                before_s: fit.before,
-                factor: fit.factor,
-                fits: fit.fits(),
-                at_floor: &fit.at_floor,
-            }),
+            budget: None,
+            not_ready: BTreeMap::new(),
             opt_in_left_out: &plan.opt_in_left_out,
             order,
         }
@@ -213,6 +229,12 @@ impl<'a> Shown<'a> {
         match self.seed {
             Some(seed) => writeln!(out, "order drawn from seed {seed}")?,
             None => writeln!(out, "order drawn anew by each run; `--seed N` fixes it")?,
+        }
+        if !self.not_ready.is_empty() {
+            writeln!(out, "\nnot ready:")?;
+            for (name, reason) in &self.not_ready {
+                writeln!(out, "  {name}: {reason}")?;
+            }
         }
         if !self.excluded.is_empty() {
             writeln!(out, "\nexcluded:")?;

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::{Terminal, human_time};
 use crate::catalog::Catalog;
 use crate::exit::{Ending, Exit, UserError};
 use crate::manifest::{self, Look, Manifest, Names, Problems, TIME_UNITS, nearest};
-use crate::plan::{Fit, Pattern, Plan, Selection, expand};
+use crate::plan::{Fit, Pattern, Plan, Role, Selection, expand};
 
 /// Which cells of a manifest; shared by every verb that takes a manifest.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -111,6 +111,24 @@ pub fn catalog(manifest: &Path) -> Result<Catalog, UserError> {
     Catalog::load(root.as_deref())
 }
 
+/// Servers and clients of a plan that cannot be run as things are, each with the reason.
+pub(super) fn not_ready(catalog: &Catalog, plan: &Plan) -> BTreeMap<String, String> {
+    let mut reasons = BTreeMap::new();
+    let servers: BTreeSet<&str> = plan.cells.iter().map(|planned| planned.id.server.as_str()).collect();
+    for server in servers {
+        if let Err(reason) = catalog.resolve_server(server, Role::Relay) {
+            reasons.insert(server.to_owned(), reason);
+        }
+    }
+    let clients: BTreeSet<&str> = plan.cells.iter().map(|planned| planned.id.client.as_str()).collect();
+    for client in clients {
+        if let Err(reason) = catalog.resolve_client(client) {
+            reasons.insert(client.to_owned(), reason);
+        }
+    }
+    reasons
+}
+
 /// The CPUs that this machine has online.
 pub fn online_cpus() -> Result<Vec<u32>, UserError> {
     const FILE: &str = "/sys/devices/system/cpu/online";
@@ -160,7 +178,7 @@ pub fn fit_lines(fit: &Fit) -> Vec<String> {
     }
     if !fit.fits() {
         lines.push(format!(
-            "warning: the run does not fit into {budget}: start-up and floors alone take {after};              select fewer cells or passes"
+            "warning: the run does not fit into {budget}: start-up and floors alone take {after}; select fewer cells or passes"
         ));
     }
     lines
