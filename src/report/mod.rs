@@ -21,7 +21,7 @@ mod rerun;
 mod summary;
 mod table;
 #[cfg(test)]
-mod test_support;
+pub(crate) mod test_support;
 #[cfg(test)]
 mod tests;
 
