@@ -28,6 +28,7 @@ pub mod serve;
 pub mod setup;
 /// The contract of each server.
 pub mod smoke;
+mod targets;
 mod terminal;
 
 use clap::{Parser, Subcommand};
@@ -36,6 +37,7 @@ use crate::exit::{Ending, UserError};
 
 pub use past::PastRates;
 pub use selection::{SelectionArgs, catalog, fit_lines, load_manifest, online_cpus, parse_budget, shown};
+pub use targets::{TargetArgs, Targets};
 pub use terminal::{ColorChoice, Terminal, human_time};
 
 /// A declarative experiment runner for WebSocket servers.
