@@ -1,3 +1,5 @@
+use std::os::unix::fs::PermissionsExt;
+
 use toml::de::{DeTable, DeValue};
 
 use super::problem::{Look, Place, Problem, Problems};
@@ -61,7 +63,7 @@ pub fn check_descriptors(manifest: &Manifest, limit: u64) -> Result<(), Problems
 pub fn check_runtimes(manifest: &Manifest) -> Result<(), Problems> {
     let mut list = Vec::new();
     for (runtime, path) in &manifest.runtimes {
-        if path.is_file() {
+        if path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0) {
             continue;
         }
         let message = format!("`{}` is not an executable file", path.display());
