@@ -19,6 +19,8 @@ pub mod cell;
 pub mod embedded;
 /// Versioned JSON records and the store that holds them.
 pub mod record;
+/// The contract of servers, proved on a running one.
+pub mod smoke;
 
 /// What servers, runtimes and clients exist, how they are installed, which versions they are.
 pub mod catalog;
