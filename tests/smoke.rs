@@ -1,5 +1,7 @@
 //! `runner smoke` on real processes: honest servers keep the contract, and each fault is found as what it is.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::collections::BTreeMap;
 use std::process::Output;
 
