@@ -274,9 +274,10 @@ fn waiting_leaves(server: &Server) -> Result<(), Fault> {
             gone.leave();
         } else {
             drop(gone);
-            // Nothing tells us when the server has heard of it; a pair that is refused a partner would only now.
-            thread::sleep(server.limits.quiet);
         }
+        // Nothing tells us when the server's program has heard of it, not even the end of the connection: events of
+        // one turn of a loop may come in any order.
+        thread::sleep(server.limits.quiet);
         with_pair(server, |one, other| both_ways(one, other, &Message::text("we are a pair")))
             .map_err(|fault| context(fault, "after a waiting connection left"))?;
     }
