@@ -15,7 +15,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(300);
 /// How often a step looks whether another process has let go of the folder.
 const LOCK_POLL: Duration = Duration::from_millis(100);
 /// Lines of a log that a reason quotes.
-const QUOTED_LINES: usize = 6;
+const QUOTED_LINES: usize = 4;
 /// Folder beside what is installed for stamps, logs and the lock.
 const STATE: &str = ".runner";
 
@@ -163,7 +163,7 @@ impl Step {
                 self.title,
                 self.argv.join(" "),
                 output.status,
-                last_lines(&log),
+                telling_lines(&log),
                 log.display()
             ));
         }
@@ -225,14 +225,23 @@ impl Step {
     }
 }
 
-/// The last lines of a log, joined.
-fn last_lines(log: &Path) -> String {
+/// The lines of a log that say most about a failure, joined: the first of npm, which explains at length afterwards, and
+/// the last of others.
+fn telling_lines(log: &Path) -> String {
     let text = fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
+    let npm: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("npm error"))
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .take(QUOTED_LINES)
+        .collect();
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    match &lines[lines.len().saturating_sub(QUOTED_LINES)..] {
-        [] => "it said nothing".to_owned(),
-        lines => lines.join(" | "),
+    match (npm.as_slice(), &lines[lines.len().saturating_sub(QUOTED_LINES)..]) {
+        ([], []) => "it said nothing".to_owned(),
+        ([], last) => last.join(" | "),
+        (first, _) => first.join(" | "),
     }
 }
 
@@ -314,10 +323,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let failing = step(folder.path(), "seq 100; echo it broke >&2; exit 7");
         let reason = failing.run().unwrap_err();
-        assert!(reason.contains("exit status: 7: 96 | 97 | 98 | 99 | 100 | it broke (log: "), "{reason}");
+        assert!(reason.contains("exit status: 7: 98 | 99 | 100 | it broke (log: "), "{reason}");
         assert!(fs::read_to_string(folder.path().join(".runner/build.log")).unwrap().starts_with("1\n2\n"));
         assert!(!failing.is_done());
         assert!(step(folder.path(), "true").run().unwrap_err().contains("left no"));
+
+        let script = "echo npm error code E404; echo npm error; echo npm error 404 not found; seq 9; exit 1";
+        let reason = step(folder.path(), script).run().unwrap_err();
+        assert!(reason.contains("exit status: 1: code E404 | 404 not found (log: "), "{reason}");
     }
 
     #[test]
