@@ -8,12 +8,14 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
-use super::types::{Catalog, Source};
+use super::types::{Catalog, Fetch, Module, Source};
 
 /// How long one step may take.
 const TIME_LIMIT: Duration = Duration::from_secs(300);
 /// How often a step looks whether another process has let go of the folder.
 const LOCK_POLL: Duration = Duration::from_millis(100);
+/// How long a failure of one of several ways is remembered.
+const MEMORY: Duration = Duration::from_secs(3_600);
 /// Lines of a log that a reason quotes.
 const QUOTED_LINES: usize = 4;
 /// Folder beside what is installed for stamps, logs and the lock.
@@ -39,6 +41,7 @@ pub(super) struct Step {
 enum Kind {
     Npm,
     Build,
+    Git,
 }
 
 impl Catalog {
@@ -89,6 +92,26 @@ impl Step {
         }
     }
 
+    /// What fetches the package of a native module.
+    pub(super) fn fetch(module: &Module) -> Self {
+        match &module.fetch {
+            Fetch::Npm { folder } => Step::npm(module.name.clone(), folder, None),
+            Fetch::Git { url, tag, folder } => Step {
+                title: format!("{} {tag}", module.name),
+                kind: Kind::Git,
+                folder: folder.parent().unwrap_or(folder).to_path_buf(),
+                argv: ["git", "clone", "--quiet", "--depth", "1", "--branch", tag, url]
+                    .map(str::to_owned)
+                    .into_iter()
+                    .chain([folder.display().to_string()])
+                    .collect(),
+                inputs: Vec::new(),
+                outputs: vec![folder.clone()],
+                hint: Some("install git".to_owned()),
+            },
+        }
+    }
+
     /// What it installs, for people.
     pub(super) fn title(&self) -> &str {
         &self.title
@@ -130,10 +153,16 @@ impl Step {
         {
             fs::create_dir_all(parent).map_err(|error| cannot("make a folder", error))?;
         }
+        if self.kind == Kind::Git && self.outputs[0].exists() {
+            // What an interrupted clone left behind is in the way of the next.
+            fs::remove_dir_all(&self.outputs[0]).map_err(|error| cannot("remove an old clone", error))?;
+        }
         let log = self.state("log");
         let file = File::create(&log).map_err(|error| cannot("write a log", error))?;
         let handle = duct::cmd(program, args)
             .dir(&self.folder)
+            // Nobody is there to answer.
+            .env("GIT_TERMINAL_PROMPT", "0")
             .stdin_null()
             .stderr_to_stdout()
             .stdout_file(file)
@@ -170,13 +199,37 @@ impl Step {
         if let Some(missing) = self.outputs.iter().find(|output| !output.exists()) {
             return Err(format!("{}: `{program}` left no `{}`", self.title, missing.display()));
         }
-        self.write_stamp(&digest).map_err(|error| cannot("write a stamp", error))
+        self.write("stamp", &digest).map_err(|error| cannot("write a stamp", error))
+    }
+
+    /// Does what is one of several ways to the same end. A failure is remembered for a while, so that a way that leads
+    /// nowhere does not cost its time again and again.
+    pub(super) fn try_run(&self) -> Result<(), String> {
+        if let Some(reason) = self.failed_lately() {
+            return Err(reason);
+        }
+        let result = self.run();
+        if let Err(reason) = &result {
+            // Where it cannot be remembered it is tried again.
+            let _ = self.digest().map(|digest| self.write("failed", &format!("{digest}\n{reason}")));
+        }
+        result
+    }
+
+    /// Why the same step failed a short while ago.
+    pub(super) fn failed_lately(&self) -> Option<String> {
+        let path = self.state("failed");
+        let age = fs::metadata(&path).ok()?.modified().ok()?.elapsed().ok()?;
+        let text = fs::read_to_string(&path).ok()?;
+        let (digest, reason) = text.split_once('\n')?;
+        (age < MEMORY && self.digest().ok()? == digest).then(|| reason.trim().to_owned())
     }
 
     fn state(&self, extension: &str) -> PathBuf {
         let name = match self.kind {
             Kind::Npm => "npm",
             Kind::Build => "build",
+            Kind::Git => "git",
         };
         self.folder.join(STATE).join(name).with_extension(extension)
     }
@@ -217,10 +270,10 @@ impl Step {
         }
     }
 
-    fn write_stamp(&self, digest: &str) -> io::Result<()> {
+    fn write(&self, extension: &str, text: &str) -> io::Result<()> {
         let mut file = tempfile::NamedTempFile::new_in(self.folder.join(STATE))?;
-        writeln!(file, "{digest}")?;
-        file.persist(self.state("stamp"))?;
+        writeln!(file, "{text}")?;
+        file.persist(self.state(extension))?;
         Ok(())
     }
 }
@@ -331,6 +384,18 @@ mod tests {
         let script = "echo npm error code E404; echo npm error; echo npm error 404 not found; seq 9; exit 1";
         let reason = step(folder.path(), script).run().unwrap_err();
         assert!(reason.contains("exit status: 1: code E404 | 404 not found (log: "), "{reason}");
+    }
+
+    #[test]
+    fn a_way_that_failed_is_not_tried_again_at_once_unless_it_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let failing = step(folder.path(), "echo x >> count; exit 1");
+        let reason = failing.try_run().unwrap_err();
+        assert_eq!(failing.try_run().unwrap_err(), reason);
+        assert_eq!(runs(folder.path()), 1);
+        failing.run().unwrap_err();
+        assert_eq!(runs(folder.path()), 2, "a step that is the only way is always tried");
+        step(folder.path(), COUNT).try_run().unwrap();
     }
 
     #[test]

@@ -7,8 +7,10 @@ use globset::{Glob, GlobSet, GlobSetBuilder};
 use semver::VersionReq;
 use serde::de::DeserializeOwned;
 
-use super::types::{Build, Catalog, Command, NpmFolder, Rule, Runtime, Server, Setting, Source};
-use super::wire::{CommandTable, RuntimeTable, ServerFile};
+use super::types::{
+    Build, Catalog, Command, Fetch, Module, NpmFolder, Rule, Runtime, Server, Setting, Source,
+};
+use super::wire::{CommandTable, ModuleTable, RuntimeTable, ServerFile};
 use crate::embedded;
 use crate::exit::{Exit, UserError};
 use crate::manifest::{nearest, parse_bytes};
@@ -204,6 +206,14 @@ fn server(
         }
         Ok(Command { argv: table.argv, env: table.env })
     };
+    let modules = file
+        .modules
+        .into_iter()
+        .map(|table| module(path, folder, table))
+        .collect::<Result<Vec<Module>, UserError>>()?;
+    if modules.is_empty() == file.abi.is_some() {
+        return Err(wrong(path, "abi", "belongs to `modules`: both are there or neither"));
+    }
     Ok(Server {
         name,
         folder: folder.to_path_buf(),
@@ -215,9 +225,20 @@ fn server(
         build,
         start: command("start.argv", file.start)?,
         versions: file.versions.map(|table| command("versions.argv", table)).transpose()?,
+        abi: file.abi.map(|table| command("abi.argv", table)).transpose()?,
+        modules,
         files: file.files.iter().map(|file| folder.join(file)).collect(),
         settings,
     })
+}
+
+fn module(path: &Path, folder: &Path, table: ModuleTable) -> Result<Module, UserError> {
+    let fetch = match (table.npm, table.git, table.tag) {
+        (Some(npm), None, None) => Fetch::Npm { folder: folder.join(npm) },
+        (None, Some(url), Some(tag)) => Fetch::Git { url, tag, folder: folder.join("clone") },
+        _ => return Err(wrong(path, "modules", "have either `npm`, or `git` and `tag`")),
+    };
+    Ok(Module { name: table.name, fetch, file: table.file })
 }
 
 /// Globs over runtimes; each must match one.

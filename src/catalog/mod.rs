@@ -3,9 +3,11 @@
 //! brings what is missing.
 
 mod ask;
+mod glibc;
 mod install;
 mod load;
 mod lookup;
+mod module;
 mod resolve;
 mod setup;
 mod types;

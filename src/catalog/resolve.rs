@@ -60,12 +60,14 @@ impl Catalog {
             check_rules(server, runtime, &version)?;
             versions.insert(runtime.name.clone(), version);
         }
+        let module = self.module(server, runtime)?;
+        let module = module.as_deref();
         if let Some(command) = &server.versions {
-            let argv = fill_in(command, server, runtime, executable);
+            let argv = fill_in(command, server, runtime, executable, module);
             versions.extend(named_versions(&self.ask(&argv, Some(&server.folder))?));
         }
 
-        let argv = fill_in(&server.start, server, runtime, executable);
+        let argv = fill_in(&server.start, server, runtime, executable, module);
         let mut files: Vec<PathBuf> = argv
             .iter()
             .map(|part| server.folder.join(part))
@@ -104,7 +106,7 @@ fn built_in(args: &[&str]) -> Program {
 }
 
 /// The executable of a runtime; none for what is compiled.
-fn executable(runtime: &Runtime) -> Result<Option<&Path>, String> {
+pub(super) fn executable(runtime: &Runtime) -> Result<Option<&Path>, String> {
     match &runtime.source {
         Source::Compiled => Ok(None),
         Source::Own(path) => Ok(Some(path)),
@@ -134,15 +136,22 @@ fn check_rules(server: &Server, runtime: &Runtime, version: &str) -> Result<(), 
 }
 
 /// A command with its placeholders filled in.
-fn fill_in(command: &Command, server: &Server, runtime: &Runtime, executable: Option<&Path>) -> Vec<String> {
+pub(super) fn fill_in(
+    command: &Command,
+    server: &Server,
+    runtime: &Runtime,
+    executable: Option<&Path>,
+    module: Option<&Path>,
+) -> Vec<String> {
     let build = server.build_folder().display().to_string();
     let mut argv = Vec::new();
     for part in &command.argv {
-        match executable {
-            Some(executable) if part == "{runtime}" => {
+        match (part.as_str(), executable, module) {
+            ("{runtime}", Some(executable), _) => {
                 argv.push(executable.display().to_string());
                 argv.extend(runtime.args.iter().cloned());
             }
+            ("{module}", _, Some(module)) => argv.push(module.display().to_string()),
             _ => argv.push(part.replace("{build}", &build)),
         }
     }

@@ -99,9 +99,13 @@ pub fn setup(
     needs
         .iter()
         .map(|(name, steps)| {
-            let result = steps.as_ref().map_err(String::clone).and_then(|steps| {
-                steps.iter().try_for_each(|step| results.get(step).cloned().unwrap_or(Ok(())))
-            });
+            let result = steps
+                .as_ref()
+                .map_err(String::clone)
+                .and_then(|steps| {
+                    steps.iter().try_for_each(|step| results.get(step).cloned().unwrap_or(Ok(())))
+                })
+                .and_then(|()| catalog.fetch_module(name, report));
             ((*name).clone(), result)
         })
         .collect()

@@ -1,5 +1,5 @@
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use globset::GlobSet;
@@ -63,6 +63,9 @@ pub(super) struct Server {
     pub(super) build: Option<Build>,
     pub(super) start: Command,
     pub(super) versions: Option<Command>,
+    pub(super) abi: Option<Command>,
+    /// In the order in which they are tried.
+    pub(super) modules: Vec<Module>,
     pub(super) files: Vec<PathBuf>,
     pub(super) settings: Vec<Setting>,
 }
@@ -97,6 +100,34 @@ pub(super) struct Build {
     /// Relative to the folder of what is built.
     pub(super) output: String,
     pub(super) hint: Option<String>,
+}
+
+/// Where a native module may come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Module {
+    /// Name of the package.
+    pub(super) name: String,
+    pub(super) fetch: Fetch,
+    /// The module, relative to the folder of [`Module::folder`].
+    pub(super) file: String,
+}
+
+impl Module {
+    /// Where it lies once it is fetched.
+    pub(super) fn folder(&self) -> &Path {
+        match &self.fetch {
+            Fetch::Npm { folder } | Fetch::Git { folder, .. } => folder,
+        }
+    }
+}
+
+/// How a package is fetched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Fetch {
+    /// By npm, in a folder with a lock file.
+    Npm { folder: PathBuf },
+    /// By git, into a folder.
+    Git { url: String, tag: String, folder: PathBuf },
 }
 
 /// A command before its placeholders are filled in.

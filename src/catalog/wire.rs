@@ -29,6 +29,11 @@ pub(super) struct ServerFile {
     pub(super) start: CommandTable,
     /// A command that prints a line `name version` for each part worth recording.
     pub(super) versions: Option<CommandTable>,
+    /// A command that prints what a native module for a runtime is called: the `{abi}` of `modules.file`.
+    pub(super) abi: Option<CommandTable>,
+    /// Where a native module may come from, in the order in which it is tried.
+    #[serde(default)]
+    pub(super) modules: Vec<ModuleTable>,
     /// Files that the record hashes beside those in `start.argv`, the build's and the lock file.
     #[serde(default)]
     pub(super) files: Vec<String>,
@@ -61,12 +66,28 @@ pub(super) struct BuildTable {
     pub(super) hint: Option<String>,
 }
 
+/// `[[modules]]`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ModuleTable {
+    /// Name of the package.
+    pub(super) name: String,
+    /// Folder with a `package.json` and its lock file, relative to the file.
+    pub(super) npm: Option<String>,
+    /// Repository that is cloned where there is no package.
+    pub(super) git: Option<String>,
+    /// Tag that is checked out.
+    pub(super) tag: Option<String>,
+    /// The module in the folder of the package, or in the clone; `{abi}` stands for what `abi` printed.
+    pub(super) file: String,
+}
+
 /// A command and what is set for it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CommandTable {
     /// Executable and arguments; `{runtime}` stands for the runtime with its own arguments, `{build}` for the folder
-    /// of what is built.
+    /// of what is built, `{module}` for the native module.
     pub(super) argv: Vec<String>,
     /// Environment.
     #[serde(default)]

@@ -82,6 +82,7 @@ impl SetupProgress {
                 self.say(&what, format!("installed {what} in {}", human_time(took)));
             }
             SetupEvent::Failed { what, reason } => {
+                let reason = reason.strip_prefix(&format!("{what}: ")).unwrap_or(&reason);
                 self.say(&what, format!("could not install {what}: {reason}"));
             }
         }
