@@ -8,7 +8,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
-use super::types::{Catalog, Fetch, Module, Source};
+use super::types::{BUILD_FOLDER, Build, Catalog, Fetch, Module, Source};
 
 /// How long one step may take.
 const TIME_LIMIT: Duration = Duration::from_secs(300);
@@ -58,18 +58,7 @@ impl Catalog {
             steps.push(Step::npm(format!("packages of {}", server.name), &npm.folder, None));
         }
         if let Some(build) = &server.build {
-            let into = server.build_folder();
-            let argv =
-                build.argv.iter().map(|part| part.replace("{build}", &into.display().to_string())).collect();
-            steps.push(Step {
-                title: server.name.clone(),
-                kind: Kind::Build,
-                folder: server.folder.clone(),
-                argv,
-                inputs: build.inputs.clone(),
-                outputs: vec![into.join(&build.output)],
-                hint: build.hint.clone(),
-            });
+            steps.push(Step::build(server.name.clone(), &server.folder, build));
         }
         steps
     }
@@ -89,6 +78,21 @@ impl Step {
             inputs: vec![folder.join("package.json"), folder.join("package-lock.json")],
             outputs: [finished].into_iter().chain(executable.map(Path::to_path_buf)).collect(),
             hint: Some("install Node.js with npm".to_owned()),
+        }
+    }
+
+    /// What builds a program in its folder.
+    pub(super) fn build(title: String, folder: &Path, build: &Build) -> Self {
+        let into = folder.join(BUILD_FOLDER);
+        let argv = build.argv.iter().map(|part| part.replace("{build}", &into.display().to_string()));
+        Step {
+            title,
+            kind: Kind::Build,
+            folder: folder.to_path_buf(),
+            argv: argv.collect(),
+            inputs: build.inputs.clone(),
+            outputs: vec![into.join(&build.output)],
+            hint: build.hint.clone(),
         }
     }
 

@@ -8,9 +8,10 @@ use semver::VersionReq;
 use serde::de::DeserializeOwned;
 
 use super::types::{
-    Build, Catalog, Command, Fetch, Module, NpmFolder, Rule, Runtime, Server, Setting, Source,
+    BUILD_FOLDER, Build, Catalog, Command, Fetch, Glibc, Module, NpmFolder, Rule, Runtime, Server, Setting,
+    Source,
 };
-use super::wire::{CommandTable, ModuleTable, RuntimeTable, ServerFile};
+use super::wire::{BuildTable, CommandTable, GlibcFile, ModuleTable, RuntimeTable, ServerFile};
 use crate::embedded;
 use crate::exit::{Exit, UserError};
 use crate::manifest::{nearest, parse_bytes};
@@ -75,6 +76,7 @@ fn load(servers: &Path) -> Result<Catalog, UserError> {
         .collect::<Result<BTreeMap<String, Runtime>, UserError>>()?;
 
     let entries = fs::read_dir(servers).map_err(|error| unreadable(servers, &error))?;
+    let glibc = glibc(&servers.join("glibc"))?;
     let mut folders: Vec<PathBuf> = entries
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|folder| folder.join(SERVER_FILE).is_file())
@@ -87,7 +89,7 @@ fn load(servers: &Path) -> Result<Catalog, UserError> {
             server(&path, folder, read(&path)?, &runtimes)
         })
         .collect::<Result<Vec<Server>, UserError>>()?;
-    Ok(Catalog { runtimes, servers, ..Catalog::default() })
+    Ok(Catalog { runtimes, servers, glibc, ..Catalog::default() })
 }
 
 fn read<T: DeserializeOwned>(path: &Path) -> Result<T, UserError> {
@@ -178,16 +180,7 @@ fn server(
             Ok(NpmFolder { folder: folder.join(install.npm), runtimes })
         })
         .transpose()?;
-    let build = file
-        .build
-        .map(|build| {
-            if build.argv.is_empty() {
-                return Err(wrong(path, "build.argv", "is empty"));
-            }
-            let inputs = build.inputs.iter().map(|input| folder.join(input)).collect();
-            Ok(Build { argv: build.argv, inputs, output: build.output, hint: build.hint })
-        })
-        .transpose()?;
+    let build = file.build.map(|table| build(path, folder, table)).transpose()?;
     let settings = file
         .settings
         .into_iter()
@@ -232,10 +225,36 @@ fn server(
     })
 }
 
+fn build(path: &Path, folder: &Path, table: BuildTable) -> Result<Build, UserError> {
+    if table.argv.is_empty() {
+        return Err(wrong(path, "build.argv", "is empty"));
+    }
+    let inputs = table.inputs.iter().map(|input| folder.join(input)).collect();
+    Ok(Build { argv: table.argv, inputs, output: table.output, hint: table.hint })
+}
+
+fn glibc(folder: &Path) -> Result<Option<Glibc>, UserError> {
+    let path = folder.join("glibc.toml");
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let file: GlibcFile = read(&path)?;
+    let built = folder.join(BUILD_FOLDER);
+    Ok(Some(Glibc {
+        folder: folder.to_path_buf(),
+        build: build(&path, folder, file.build)?,
+        loader: built.join(file.loader),
+        libraries: built.join(file.libraries),
+    }))
+}
+
 fn module(path: &Path, folder: &Path, table: ModuleTable) -> Result<Module, UserError> {
     let fetch = match (table.npm, table.git, table.tag) {
         (Some(npm), None, None) => Fetch::Npm { folder: folder.join(npm) },
-        (None, Some(url), Some(tag)) => Fetch::Git { url, tag, folder: folder.join("clone") },
+        (None, Some(url), Some(tag)) => {
+            let name = table.name.replace(|c: char| !c.is_ascii_alphanumeric() && c != '.', "-");
+            Fetch::Git { url, tag, folder: folder.join("clone").join(name).join("repository") }
+        }
         _ => return Err(wrong(path, "modules", "have either `npm`, or `git` and `tag`")),
     };
     Ok(Module { name: table.name, fetch, file: table.file })

@@ -61,19 +61,27 @@ impl Catalog {
             versions.insert(runtime.name.clone(), version);
         }
         let module = self.module(server, runtime)?;
-        let module = module.as_deref();
+        let parts = Parts {
+            executable,
+            module: module.as_ref().map(|module| module.path.as_path()),
+            launcher: module.as_ref().map_or(&[], |module| module.launcher.as_slice()),
+        };
+        if let Some(version) = module.as_ref().and_then(|module| module.glibc) {
+            versions.insert("glibc".to_owned(), version.to_string());
+        }
         if let Some(command) = &server.versions {
-            let argv = fill_in(command, server, runtime, executable, module);
+            let argv = fill_in(command, server, runtime, &parts);
             versions.extend(named_versions(&self.ask(&argv, Some(&server.folder))?));
         }
 
-        let argv = fill_in(&server.start, server, runtime, executable, module);
+        let argv = fill_in(&server.start, server, runtime, &parts);
         let mut files: Vec<PathBuf> = argv
             .iter()
             .map(|part| server.folder.join(part))
             .filter(|path| path.is_file())
             .chain(server.files.iter().cloned())
             .chain(steps.iter().flat_map(Step::inputs))
+            .chain(module.iter().flat_map(|module| module.files.iter().cloned()))
             .collect();
         files.sort();
         files.dedup();
@@ -135,19 +143,30 @@ fn check_rules(server: &Server, runtime: &Runtime, version: &str) -> Result<(), 
     Ok(())
 }
 
+/// What placeholders stand for.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Parts<'a> {
+    /// Executable of the runtime.
+    pub(super) executable: Option<&'a Path>,
+    /// The native module.
+    pub(super) module: Option<&'a Path>,
+    /// What starts the runtime in place of the kernel.
+    pub(super) launcher: &'a [String],
+}
+
 /// A command with its placeholders filled in.
 pub(super) fn fill_in(
     command: &Command,
     server: &Server,
     runtime: &Runtime,
-    executable: Option<&Path>,
-    module: Option<&Path>,
+    parts: &Parts<'_>,
 ) -> Vec<String> {
     let build = server.build_folder().display().to_string();
     let mut argv = Vec::new();
     for part in &command.argv {
-        match (part.as_str(), executable, module) {
+        match (part.as_str(), parts.executable, parts.module) {
             ("{runtime}", Some(executable), _) => {
+                argv.extend_from_slice(parts.launcher);
                 argv.push(executable.display().to_string());
                 argv.extend(runtime.args.iter().cloned());
             }

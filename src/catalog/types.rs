@@ -7,12 +7,17 @@ use semver::VersionReq;
 
 use crate::plan::Role;
 
+/// Folder beside a `server.toml` that holds what is built.
+pub(super) const BUILD_FOLDER: &str = "build";
+
 /// What exists: the built-in servers and clients, and what the files of a `servers` folder describe.
 #[derive(Debug, Default)]
 pub struct Catalog {
     pub(super) runtimes: BTreeMap<String, Runtime>,
     /// In the order of their names.
     pub(super) servers: Vec<Server>,
+    /// A newer C library than the host's, for native modules that demand one.
+    pub(super) glibc: Option<Glibc>,
     /// What executables said about their versions; asking takes tens of milliseconds.
     pub(super) asked: Mutex<BTreeMap<Vec<String>, Result<String, String>>>,
 }
@@ -73,7 +78,7 @@ pub(super) struct Server {
 impl Server {
     /// Folder of what is built.
     pub(super) fn build_folder(&self) -> PathBuf {
-        self.folder.join("build")
+        self.folder.join(BUILD_FOLDER)
     }
 }
 
@@ -128,6 +133,15 @@ pub(super) enum Fetch {
     Npm { folder: PathBuf },
     /// By git, into a folder.
     Git { url: String, tag: String, folder: PathBuf },
+}
+
+/// A C library in a folder of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Glibc {
+    pub(super) folder: PathBuf,
+    pub(super) build: Build,
+    pub(super) loader: PathBuf,
+    pub(super) libraries: PathBuf,
 }
 
 /// A command before its placeholders are filled in.

@@ -131,3 +131,15 @@ pub(super) struct RuntimeTable {
 fn ask_version() -> Vec<String> {
     vec!["--version".to_owned()]
 }
+
+/// `servers/glibc/glibc.toml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GlibcFile {
+    /// Its loader, in the folder of what is built.
+    pub(super) loader: String,
+    /// Its libraries, in the same folder.
+    pub(super) libraries: String,
+    /// How it is fetched.
+    pub(super) build: BuildTable,
+}
