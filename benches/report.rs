@@ -75,6 +75,7 @@ fn job(id: &CellId, pass: u32) -> Job {
         seed: 1,
         cell,
         log_dir: None,
+        runner: None,
     }
 }
 

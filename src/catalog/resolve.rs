@@ -94,6 +94,7 @@ impl Catalog {
                 env: server.start.env.clone(),
                 cwd: Some(server.folder.clone()),
                 versions,
+                sha256: BTreeMap::new(),
                 files,
             },
             settings: server

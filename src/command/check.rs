@@ -1,10 +1,11 @@
 use std::path::{Path, PathBuf};
 
+use super::Terminal;
 use super::past::PastRates;
 use super::selection::{load_manifest, shown};
-use super::{Terminal, human_time};
 use crate::exit::{Ending, UserError};
 use crate::manifest::{check_cores, check_descriptors, check_runtimes};
+use crate::plan::human_time;
 use crate::plan::{Selection, estimate_pass, expand};
 
 /// Arguments of `runner check`.

@@ -38,7 +38,7 @@ use crate::exit::{Ending, UserError};
 pub use past::PastRates;
 pub use selection::{SelectionArgs, catalog, fit_lines, load_manifest, online_cpus, parse_budget, shown};
 pub use targets::{TargetArgs, Targets};
-pub use terminal::{ColorChoice, Terminal, human_time};
+pub use terminal::{ColorChoice, Terminal};
 
 /// A declarative experiment runner for WebSocket servers.
 #[derive(Debug, Parser)]

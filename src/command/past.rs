@@ -164,6 +164,7 @@ mod tests {
                 port: None,
             },
             log_dir: None,
+            runner: None,
         };
         let mut record = Record::blank(&job, Outcome::Ok, DateTime::<Utc>::UNIX_EPOCH);
         let elapsed_ns = 10_000 * 1_000_000_000 / rate_per_s;

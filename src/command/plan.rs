@@ -6,11 +6,12 @@ use std::time::Duration;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::{Serialize, Serializer};
 
+use super::Terminal;
 use super::past::PastRates;
 use super::selection::{SelectionArgs, fit_lines, load_manifest, not_ready, parse_budget};
-use super::{Terminal, human_time};
 use crate::exit::{Ending, UserError};
 use crate::manifest::Manifest;
+use crate::plan::human_time;
 use crate::plan::{CellId, Fit, Plan, Rates, Step, estimate, fit, order};
 use crate::workload::Params;
 

@@ -5,7 +5,7 @@ use crate::exit::{Ending, Exit, UserError};
 use crate::plan::{Job, ResolvedCell};
 use crate::record::Record;
 use crate::report::{self, Comparison, Judgement, Measured, Style};
-use crate::schedule::{Cancel, Event, Executor};
+use crate::schedule::{Cancel, Event, Executor, Local};
 use crate::stats::median;
 
 /// Arguments of `runner rerun`.
@@ -39,7 +39,7 @@ pub fn run(args: Args, terminal: &super::Terminal) -> Result<Ending, UserError> 
     }
 
     let cancel = Cancel::default();
-    let mut executor = executor()?;
+    let mut executor = executor(&cancel)?;
     let mut say = |line: &str| eprintln!("{line}");
     let Some(comparison) =
         again(target, &cell, control.as_ref(), args.passes, executor.as_mut(), &cancel, &mut say)
@@ -52,8 +52,12 @@ pub fn run(args: Args, terminal: &super::Terminal) -> Result<Ending, UserError> 
     Ok(ending(&comparison.judge()))
 }
 
-fn executor() -> Result<Box<dyn Executor>, UserError> {
-    Err(UserError::new(Exit::Internal, "cells cannot be run yet"))
+fn executor(cancel: &Cancel) -> Result<Box<dyn Executor>, UserError> {
+    let started = cancel.on_signals().and_then(|()| Local::new());
+    match started {
+        Ok(local) => Ok(Box::new(local)),
+        Err(error) => Err(UserError::new(Exit::Internal, format!("no process can be started: {error}"))),
+    }
 }
 
 /// The cell as it is started on this machine: programs as the catalogue has them here, since the record may be of another
@@ -172,6 +176,7 @@ fn again(
                 seed: target.asked.seed,
                 cell: cell.clone(),
                 log_dir: None,
+                runner: None,
             };
             let record = executor.execute(&job, &mut |_: Event| {}, cancel);
             if cancel.is_set() {

@@ -1,10 +1,511 @@
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::past::PastRates;
+use super::selection::{fit_lines, load_manifest, parse_budget};
+use super::setup::SetupProgress;
+use super::{SelectionArgs, Terminal};
+use crate::catalog::{self, Catalog};
 use crate::exit::{Ending, Exit, UserError};
+use crate::host::Host;
+use crate::manifest::{Manifest, cores_from_flags};
+use crate::plan::{
+    ClientSpec, Cores, Job, Plan, Program, Role, ServerSpec, Step, estimate, fit, order, resolve,
+};
+use crate::record::store::{
+    ExcludedCell, PlannedCell, RUN_SCHEMA, RunMeta, SourceText, Store, StoreError, new_run_id,
+};
+use crate::record::{Counts, Outcome};
+use crate::report::{self, Style};
+use crate::schedule::{
+    Cancel, Event, Executor, Fake, JsonLines, Lines, Local, Planned, ProgressBar, Ran, run_passes,
+};
 
 /// Arguments of `runner run`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// The manifest
+    pub manifest: PathBuf,
+    #[command(flatten)]
+    selection: SelectionArgs,
+    /// Sweeps over all cells, in place of the manifest's
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    passes: Option<u32>,
+    /// Seed of the order, in place of the manifest's
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Time that the run may take, e.g. `20m`: counts and times are scaled down to fit, no cell is dropped
+    #[arg(long, value_name = "TIME", value_parser = parse_budget)]
+    budget: Option<Duration>,
+    /// Go on with a run that did not finish: its folder, or the newest one of this manifest
+    #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "latest")]
+    resume: Option<PathBuf>,
+    /// Cores of a side, in place of the manifest's, e.g. `server=0` and `client=1,2`
+    #[arg(long, value_name = "SIDE=CORES")]
+    cores: Vec<String>,
+    /// Folder of runs
+    #[arg(long, value_name = "DIR", default_value = "out")]
+    out: PathBuf,
+    /// Install nothing: what is missing is skipped
+    #[arg(long)]
+    no_setup: bool,
+    /// Cells that are skipped leave the exit code alone
+    #[arg(long)]
+    allow_skips: bool,
+    /// What to print: a table, or every event as a line of JSON
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    /// Run no cell but answer as this script says
+    #[arg(long, value_name = "SCRIPT", hide = true)]
+    fake: Option<PathBuf>,
+}
 
-/// Not built yet.
-pub fn run(_args: Args, _terminal: &super::Terminal) -> Result<Ending, UserError> {
-    Err(UserError::new(Exit::Internal, "`run` is not built yet"))
+/// What a run prints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// Progress, then a table
+    #[default]
+    Human,
+    /// The event stream, one line of JSON each
+    Json,
+}
+
+/// Measures the selected cells of a manifest and prints the table.
+pub fn run(args: Args, terminal: &Terminal) -> Result<Ending, UserError> {
+    let mut catalog = super::catalog(&args.manifest)?;
+    let mut manifest = load_manifest(&args.manifest, &catalog, terminal)?;
+    for (name, path) in args.selection.runtimes(&manifest, &catalog)? {
+        catalog.with_runtime(&name, &path)?;
+    }
+    if !args.cores.is_empty() {
+        (manifest.server_cores, manifest.client_cores) =
+            cores_from_flags(&args.cores, (&manifest.server_cores, &manifest.client_cores)).map_err(
+                |why| UserError::new(Exit::Usage, why).hint("e.g. `--cores server=0 --cores client=1`"),
+            )?;
+    }
+    let plan = args.selection.plan(&manifest)?;
+    if plan.cells.is_empty() {
+        return Ok(args.selection.nothing_selected(&manifest, &plan));
+    }
+    let earlier =
+        args.resume.as_deref().map(|named| Earlier::find(named, &manifest, &args.out)).transpose()?;
+    let passes = args.passes.or(earlier.as_ref().map(|run| run.meta.passes)).unwrap_or(manifest.passes);
+    let seed = args.seed.or(earlier.as_ref().map(|run| run.meta.seed)).or(manifest.seed);
+    let seed = seed.unwrap_or_else(|| u64::from(rand::random::<u32>()));
+    let host = Host::here();
+    let rates = PastRates::read(&args.out, &manifest.name, Some(&host.fingerprint().class));
+    if let Some(budget) = args.budget {
+        for line in fit_lines(&fit(&mut manifest, &plan, passes, budget, &rates)) {
+            eprintln!("{line}");
+        }
+    }
+
+    let mut executor: Box<dyn Executor> = match &args.fake {
+        Some(script) => Box::new(Fake::load(script)?),
+        None => Box::new(Local::new().map_err(|error| {
+            UserError::new(Exit::Internal, format!("no process can be started: {error}"))
+        })?),
+    };
+    let skips = if args.fake.is_some() || args.no_setup {
+        BTreeMap::new()
+    } else {
+        install(&catalog, &plan, terminal)
+    };
+    let run_id = match &earlier {
+        Some(run) => run.meta.run_id.clone(),
+        None => new_run_id(executor.now(), rand::random()),
+    };
+    let folder = args.out.join(&manifest.name).join(&run_id);
+    let mut cells = Vec::new();
+    for planned in &plan.cells {
+        let params = &manifest.workloads[planned.workload].params;
+        let cores = pick_cores(&args, &manifest, &host, params.threads)?;
+        let mut skipped = None;
+        let server = server_spec(&catalog, &planned.id.server, args.fake.is_some(), &skips, &mut skipped);
+        let client = client_spec(&catalog, &planned.id.client, args.fake.is_some(), &skips, &mut skipped);
+        let cell = resolve(&manifest, planned, server, client, cores);
+        cells.push(Planned {
+            estimate: estimate(&cell.id, params, &rates),
+            job: Job {
+                run_id: run_id.clone(),
+                manifest: manifest.name.clone(),
+                pass: 0,
+                order: 0,
+                seed,
+                cell,
+                log_dir: None,
+                runner: None,
+            },
+            skipped,
+        });
+    }
+
+    let steps = order(cells.len(), passes, seed);
+    let mut meta = RunMeta {
+        passes,
+        cells: cells.iter().map(planned_cell).collect(),
+        finished_at: None,
+        interrupted: false,
+        ..first_meta(&args, &manifest, &plan, &run_id, seed, executor.now())
+    };
+    if let Some(run) = &earlier {
+        meta.started_at = run.meta.started_at;
+        for changed in run.changed(&cells) {
+            eprintln!("warning: {changed}");
+        }
+    }
+    let unwritable = |error: StoreError| match &error {
+        StoreError::InUse { .. } => UserError::new(Exit::Usage, error.to_string())
+            .hint("wait for it, or write elsewhere by `--out DIR`"),
+        StoreError::Io { .. } => {
+            UserError::new(Exit::Unwritable, error.to_string()).hint("write elsewhere by `--out DIR`")
+        }
+    };
+    let mut store = match &earlier {
+        Some(run) => Store::open(&run.folder),
+        None => Store::create(&args.out, &meta),
+    }
+    .map_err(unwritable)?;
+    store.write_meta(&meta).map_err(unwritable)?;
+    for planned in &mut cells {
+        // Each cell's own folder is added by pass when it is executed.
+        planned.job.log_dir =
+            Some(std::path::absolute(store.folder()).unwrap_or_else(|_| folder.clone()).join("log"));
+    }
+
+    let cancel = Cancel::default();
+    cancel
+        .on_signals()
+        .map_err(|error| UserError::new(Exit::Internal, format!("signals cannot be handled: {error}")))?;
+    let finished = |planned: &Planned, pass: u32| earlier.as_ref()?.finished(planned, pass);
+    let mut consumers = Consumers::new(&args, terminal);
+    let resumed = steps.iter().filter(|step| finished(&cells[step.cell], step.pass).is_some()).count() as u32;
+    let estimate_s = time_of(&cells, &steps, &finished).as_secs_f64();
+    consumers.show(&Event::RunStarted {
+        run_id: run_id.clone(),
+        manifest: manifest.name.clone(),
+        seed,
+        passes,
+        cells: cells.len() as u32,
+        resumed,
+        estimate_s,
+    });
+    let mut trouble: Option<String> = None;
+    let ran = run_passes(
+        &cells,
+        &steps,
+        passes,
+        executor.as_mut(),
+        &finished,
+        &mut |event| {
+            consumers.show(&event);
+            if let Event::CellDone { record, .. } = event
+                && let Err(error) = store.keep(*record)
+            {
+                trouble.get_or_insert(error.to_string());
+            }
+            trouble.is_none()
+        },
+        &cancel,
+    );
+    for line in store.finish(&std::env::temp_dir()) {
+        eprintln!("warning: {line}");
+    }
+    meta.counts = ran.counts;
+    meta.interrupted = ran.interrupted;
+    meta.finished_at = (!ran.interrupted && !ran.gave_up).then(|| executor.now());
+    if let Err(error) = store.write_meta(&meta) {
+        trouble.get_or_insert(error.to_string());
+    }
+
+    if args.format == Format::Human && ran.counts.ok + ran.counts.void + ran.counts.failed > 0 {
+        let summary = report::summarize(store.folder())?;
+        let style = Style { color: terminal.stdout_color, width: terminal.columns.map_or(100, usize::from) };
+        terminal.print(&report::render(&summary, report::Format::Table, &style))?;
+        eprintln!("records: {}", store.folder().display());
+    }
+    Ok(ending(&ran, trouble, args.allow_skips || manifest.allow_skips, store.folder(), &args.manifest))
+}
+
+/// What makes the exit code, the first that applies.
+fn ending(ran: &Ran, trouble: Option<String>, allow_skips: bool, folder: &Path, manifest: &Path) -> Ending {
+    let counts = &ran.counts;
+    let go_on = format!("`runner run {} --resume {}` goes on", manifest.display(), folder.display());
+    if ran.interrupted {
+        let why = format!(
+            "interrupted; {} of {} executions are kept; {go_on}",
+            counts.planned - counts.missing(),
+            counts.planned
+        );
+        return Ending::new(Exit::Interrupted, why);
+    }
+    if let Some(trouble) = trouble {
+        return Ending::new(
+            Exit::Unwritable,
+            format!("{trouble}; stopped after the cell that met it; {go_on}"),
+        );
+    }
+    let mut missing = Vec::new();
+    for (count, what) in [
+        (counts.failed, "failed"),
+        (counts.void, "void"),
+        (counts.skipped, "skipped"),
+        (counts.missing(), "missing"),
+    ] {
+        if count > 0 {
+            missing.push(format!("{count} {what}"));
+        }
+    }
+    let only_skips = counts.failed + counts.void + counts.missing() == 0;
+    match missing.is_empty() {
+        true => Ending::done(),
+        false if only_skips && allow_skips => Ending::new(
+            Exit::Done,
+            format!(
+                "done, but for {} of {} executions, which may be left out",
+                missing.join(", "),
+                counts.planned
+            ),
+        ),
+        false => Ending::new(
+            Exit::Incomplete,
+            format!("incomplete: {} of {} executions", missing.join(", "), counts.planned),
+        ),
+    }
+}
+
+/// Installs what the plan's cells need. Says why for each server or client that cannot be had.
+fn install(catalog: &Catalog, plan: &Plan, terminal: &Terminal) -> BTreeMap<String, String> {
+    let mut servers: Vec<String> = plan.cells.iter().map(|cell| cell.id.server.clone()).collect();
+    let mut clients: Vec<String> = plan.cells.iter().map(|cell| cell.id.client.clone()).collect();
+    for names in [&mut servers, &mut clients] {
+        names.sort();
+        names.dedup();
+    }
+    let mut progress = SetupProgress::new(terminal);
+    let results = catalog::setup(catalog, &servers, &clients, &mut |event| progress.show(event));
+    progress.finish();
+    results.into_iter().filter_map(|(name, result)| Some((name, result.err()?))).collect()
+}
+
+fn pick_cores(args: &Args, manifest: &Manifest, host: &Host, threads: u32) -> Result<Cores, UserError> {
+    let picked = host.topology().pick(&manifest.server_cores, &manifest.client_cores, threads);
+    match picked {
+        Ok(cores) => Ok(cores),
+        // Nothing is placed: any machine will do.
+        Err(_) if args.fake.is_some() => Ok(Cores { server: vec![0], client: vec![1] }),
+        Err(why) => Err(UserError::new(Exit::Usage, why).hint("`runner doctor` says what this host has")),
+    }
+}
+
+fn server_spec(
+    catalog: &Catalog,
+    name: &str,
+    fake: bool,
+    skips: &BTreeMap<String, String>,
+    skipped: &mut Option<String>,
+) -> ServerSpec {
+    let blank = || {
+        let (implementation, runtime) =
+            name.split_once('@').map_or((name, None), |(name, on)| (name, Some(on)));
+        ServerSpec {
+            name: implementation.to_owned(),
+            runtime: runtime.map(str::to_owned),
+            role: Role::Relay,
+            program: Program::default(),
+            settings: BTreeMap::new(),
+            max_payload: None,
+        }
+    };
+    if fake {
+        return blank();
+    }
+    let resolved = match skips.get(name) {
+        Some(reason) => Err(reason.clone()),
+        None => catalog.resolve_server(name, Role::Relay),
+    };
+    resolved.unwrap_or_else(|reason| {
+        skipped.get_or_insert(reason);
+        blank()
+    })
+}
+
+fn client_spec(
+    catalog: &Catalog,
+    name: &str,
+    fake: bool,
+    skips: &BTreeMap<String, String>,
+    skipped: &mut Option<String>,
+) -> ClientSpec {
+    let blank = || {
+        let (generator, runtime) = name.split_once('@').map_or((name, None), |(name, on)| (name, Some(on)));
+        ClientSpec {
+            name: generator.to_owned(),
+            runtime: runtime.map(str::to_owned),
+            program: Program::default(),
+        }
+    };
+    if fake {
+        return blank();
+    }
+    let resolved = match skips.get(name) {
+        Some(reason) => Err(reason.clone()),
+        None => catalog.resolve_client(name),
+    };
+    resolved.unwrap_or_else(|reason| {
+        skipped.get_or_insert(reason);
+        blank()
+    })
+}
+
+fn planned_cell(planned: &Planned) -> PlannedCell {
+    PlannedCell {
+        id: planned.job.cell.id.clone(),
+        content_id: planned.skipped.is_none().then(|| planned.job.cell.content_id()),
+        skipped: planned.skipped.clone(),
+    }
+}
+
+fn first_meta(
+    args: &Args,
+    manifest: &Manifest,
+    plan: &Plan,
+    run_id: &str,
+    seed: u64,
+    now: chrono::DateTime<chrono::Utc>,
+) -> RunMeta {
+    RunMeta {
+        schema: RUN_SCHEMA.to_owned(),
+        run_id: run_id.to_owned(),
+        manifest: manifest.name.clone(),
+        title: manifest.title.clone(),
+        started_at: now,
+        finished_at: None,
+        interrupted: false,
+        argv: if args.fake.is_some() { Vec::new() } else { std::env::args().collect() },
+        seed,
+        passes: manifest.passes,
+        control: manifest.control.clone(),
+        cells: Vec::new(),
+        excluded: plan
+            .excluded
+            .iter()
+            .map(|excluded| ExcludedCell { id: excluded.id.clone(), reason: excluded.reason.clone() })
+            .collect(),
+        counts: Counts::default(),
+        runner_version: env!("CARGO_PKG_VERSION").to_owned(),
+        sources: manifest
+            .sources
+            .iter()
+            .map(|(path, text)| SourceText { path: path.display().to_string(), text: text.clone() })
+            .collect(),
+    }
+}
+
+fn time_of(
+    cells: &[Planned],
+    steps: &[Step],
+    finished: &dyn Fn(&Planned, u32) -> Option<Outcome>,
+) -> Duration {
+    steps
+        .iter()
+        .filter(|step| cells[step.cell].skipped.is_none() && finished(&cells[step.cell], step.pass).is_none())
+        .map(|step| cells[step.cell].estimate)
+        .fold(Duration::ZERO, Duration::saturating_add)
+}
+
+/// A run that did not finish.
+struct Earlier {
+    folder: PathBuf,
+    meta: RunMeta,
+    /// Outcomes that are kept, by content id and pass.
+    kept: BTreeMap<(String, u32), Outcome>,
+}
+
+impl Earlier {
+    fn find(named: &Path, manifest: &Manifest, out: &Path) -> Result<Self, UserError> {
+        let folder = if named == Path::new("latest") {
+            report::find_run(named, &out.join(&manifest.name))
+                .or_else(|_| report::find_run(&Path::new(&manifest.name).join("latest"), out))?
+        } else {
+            report::find_run(named, out)?
+        };
+        let folder = folder.canonicalize().unwrap_or(folder);
+        let meta = report::read_meta(&folder)?;
+        if meta.manifest != manifest.name {
+            return Err(UserError::new(
+                Exit::Usage,
+                format!("`{}` is a run of `{}`, not of `{}`", folder.display(), meta.manifest, manifest.name),
+            )
+            .hint("name the manifest that it was made from"));
+        }
+        let files = report::record_files(&folder).map_err(|error| {
+            UserError::new(Exit::Usage, format!("`{}` cannot be read: {error}", folder.display()))
+        })?;
+        let mut kept = BTreeMap::new();
+        for path in files {
+            match report::read_record(&path) {
+                Ok(record) => {
+                    if matches!(record.outcome, Outcome::Ok | Outcome::Void { .. }) {
+                        kept.insert((record.content_id, record.pass), record.outcome);
+                    }
+                }
+                // It is measured again; the broken file stays beside the new one.
+                Err(why) => eprintln!("warning: `{}` {why}; its cell is run again", path.display()),
+            }
+        }
+        Ok(Earlier { folder, meta, kept })
+    }
+
+    fn finished(&self, planned: &Planned, pass: u32) -> Option<Outcome> {
+        self.kept.get(&(planned.job.cell.content_id(), pass)).cloned()
+    }
+
+    /// What differs between the plan of the earlier part and this one, in sentences.
+    fn changed(&self, cells: &[Planned]) -> Vec<String> {
+        cells
+            .iter()
+            .filter_map(|planned| {
+                let id = &planned.job.cell.id;
+                match self.meta.cells.iter().find(|cell| cell.id == *id) {
+                    None => Some(format!("{id} is new in this run")),
+                    Some(cell) => {
+                        let before = cell.content_id.as_ref()?;
+                        (*before != planned.job.cell.content_id())
+                            .then(|| format!("{id} has changed since; it is measured anew"))
+                    }
+                }
+            })
+            .collect()
+    }
+}
+
+/// Who shows the events.
+enum Consumers {
+    Bar(ProgressBar),
+    Lines(Lines<std::io::Stderr>),
+    Json(JsonLines<std::io::Stdout>),
+}
+
+impl Consumers {
+    fn new(args: &Args, terminal: &Terminal) -> Self {
+        match args.format {
+            Format::Json => Consumers::Json(JsonLines::new(std::io::stdout())),
+            Format::Human if terminal.stderr_is_terminal => Consumers::Bar(ProgressBar::new()),
+            Format::Human => Consumers::Lines(Lines::new(std::io::stderr())),
+        }
+    }
+
+    fn show(&mut self, event: &Event) {
+        match self {
+            Consumers::Bar(bar) => bar.show(event),
+            Consumers::Lines(lines) => lines.show(event),
+            Consumers::Json(json) => {
+                if let Err(error) = json.show(event) {
+                    eprintln!("warning: stdout could not be written: {error}");
+                }
+            }
+        }
+    }
 }

@@ -2,10 +2,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Terminal, human_time};
+use super::Terminal;
 use crate::catalog::Catalog;
 use crate::exit::{Ending, Exit, UserError};
 use crate::manifest::{self, Look, Manifest, Names, Problems, TIME_UNITS, nearest};
+use crate::plan::human_time;
 use crate::plan::{Fit, Pattern, Plan, Role, Selection, expand};
 
 /// Which cells of a manifest; shared by every verb that takes a manifest.

@@ -3,10 +3,11 @@ use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
+use super::Terminal;
 use super::targets::TargetArgs;
-use super::{Terminal, human_time};
 use crate::catalog::{self, SetupEvent};
 use crate::exit::{Ending, Exit, UserError};
+use crate::plan::human_time;
 
 /// Arguments of `runner setup`.
 #[derive(Debug, clap::Args)]

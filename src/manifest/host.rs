@@ -121,6 +121,51 @@ impl Problems {
     }
 }
 
+/// Cores of both sides after `--cores SIDE=LIST` flags, e.g. `server=0` and `client=1,3-5`; a side that no flag names
+/// keeps what it has. The error says what is wrong with which flag.
+pub fn cores_from_flags(
+    flags: &[String],
+    (server, client): (&CoreChoice, &CoreChoice),
+) -> Result<(CoreChoice, CoreChoice), String> {
+    let (mut server, mut client) = (server.clone(), client.clone());
+    for flag in flags {
+        let wrong = |why: &str| format!("`--cores {flag}` {why}");
+        let (side, list) = flag.split_once('=').ok_or_else(|| wrong("is not of the form SIDE=CORES"))?;
+        let choice = if list == "auto" {
+            CoreChoice::Auto
+        } else {
+            let mut cores = Vec::new();
+            for part in list.split(',') {
+                let (first, last) = part.split_once('-').unwrap_or((part, part));
+                let number =
+                    |text: &str| text.parse::<u32>().map_err(|_| wrong("holds what is no core number"));
+                let (first, last) = (number(first)?, number(last)?);
+                if last < first || last - first > 4096 {
+                    return Err(wrong("holds a range that ends before it begins, or a very long one"));
+                }
+                for core in first..=last {
+                    if cores.contains(&core) {
+                        return Err(wrong("names a core twice"));
+                    }
+                    cores.push(core);
+                }
+            }
+            CoreChoice::These(cores)
+        };
+        match side {
+            "server" => server = choice,
+            "client" => client = choice,
+            _ => return Err(wrong("names a side other than `server` and `client`")),
+        }
+    }
+    if let (CoreChoice::These(ours), CoreChoice::These(theirs)) = (&server, &client)
+        && let Some(core) = ours.iter().find(|core| theirs.contains(core))
+    {
+        return Err(format!("core {core} is given to server and client; each needs cores of its own"));
+    }
+    Ok((server, client))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,5 +176,28 @@ mod tests {
         assert_eq!(ranges(&[5]), "5");
         assert_eq!(ranges(&[]), "");
         assert_eq!(ranges(&[u32::MAX, u32::MAX - 1]), "4294967294-4294967295");
+    }
+
+    #[test]
+    fn flags_replace_the_cores_of_the_side_that_they_name() {
+        let flags = |flags: &[&str]| {
+            let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+            cores_from_flags(&flags, (&CoreChoice::These(vec![7]), &CoreChoice::Auto))
+        };
+        let (server, client) = flags(&["client=1,3-4"]).unwrap();
+        assert_eq!((server, client), (CoreChoice::These(vec![7]), CoreChoice::These(vec![1, 3, 4])));
+        assert_eq!(flags(&["server=auto"]).unwrap().0, CoreChoice::Auto);
+        for wrong in [
+            "client",
+            "client=",
+            "client=x",
+            "client=3-1",
+            "client=1,1",
+            "other=1",
+            "client=6-8",
+            "client=0-99999999",
+        ] {
+            assert!(flags(&[wrong]).is_err(), "{wrong}");
+        }
     }
 }

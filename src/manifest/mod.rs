@@ -20,7 +20,7 @@ mod types;
 mod wire;
 mod workloads;
 
-pub use host::{check_cores, check_descriptors, check_runtimes};
+pub use host::{check_cores, check_descriptors, check_runtimes, cores_from_flags};
 pub use load::{DEFAULT_CONTROL, load, load_problems};
 pub use names::Names;
 pub use near::nearest;

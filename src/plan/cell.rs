@@ -196,6 +196,9 @@ pub struct Program {
     /// Files whose SHA-256 goes into the record: the program, its lock file, the runtime's executable.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<PathBuf>,
+    /// SHA-256 of files as far as it is known already; the cell computes the others. A run computes each but once.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sha256: BTreeMap<String, String>,
 }
 
 /// Cores by the kernel's numbering.
@@ -261,4 +264,7 @@ pub struct Job {
     /// Folder for the logs of both sides; none throws them away but for a tail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_dir: Option<PathBuf>,
+    /// The program that runs it, where that is known already; else the cell finds out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runner: Option<crate::record::RunnerFacts>,
 }

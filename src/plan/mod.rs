@@ -8,6 +8,7 @@ mod expand;
 mod order;
 mod pattern;
 mod resolve;
+mod time;
 
 pub use braces::{BracesError, MAX_ALTERNATIVES, expand_braces};
 pub use budget::{Fit, fit};
@@ -19,3 +20,4 @@ pub use expand::{Excluded, Plan, Planned, Selection, expand};
 pub use order::{Step, order};
 pub use pattern::{PartGlob, Pattern, PatternError, is_glob};
 pub use resolve::resolve;
+pub use time::human_time;

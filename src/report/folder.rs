@@ -130,13 +130,20 @@ pub fn record_files(run: &Path) -> io::Result<Vec<PathBuf>> {
             let name = name.to_string_lossy();
             if depth < 3 && entry.file_type()?.is_dir() {
                 folders.push((entry.path(), depth + 1));
-            } else if depth == 3 && name.starts_with("pass-") && name.ends_with(".json") {
+            } else if depth == 3 && is_record_name(&name) {
                 files.push(entry.path());
             }
         }
     }
     files.sort();
     Ok(files)
+}
+
+/// `pass-<n>.json`; an attempt that was replaced, `pass-<n>.attempt-<m>.json`, stays beside it and counts no more.
+fn is_record_name(name: &str) -> bool {
+    name.strip_prefix("pass-")
+        .and_then(|rest| rest.strip_suffix(".json"))
+        .is_some_and(|pass| !pass.is_empty() && pass.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// The summary of a run's folder. A record that cannot be read is a note in it, not an error.

@@ -22,9 +22,7 @@ pub(super) fn about_run(run: &RunFacts) -> Vec<String> {
     ];
     match run.finished_at {
         _ if run.interrupted => facts.push("interrupted".to_owned()),
-        Some(end) => {
-            facts.push(crate::command::human_time((end - run.started_at).to_std().unwrap_or_default()))
-        }
+        Some(end) => facts.push(crate::plan::human_time((end - run.started_at).to_std().unwrap_or_default())),
         None => facts.push("not finished".to_owned()),
     }
     let mut lines = vec![title, facts.join(" · ")];

@@ -151,6 +151,7 @@ impl Made {
             seed: 20_261_010,
             cell,
             log_dir: None,
+            runner: None,
         };
         let mut record = Record::blank(&job, self.outcome.clone(), at(pass));
         record.flags.clone_from(&self.flags);

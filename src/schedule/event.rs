@@ -1,5 +1,6 @@
 use serde::Serialize;
 
+use crate::cell::Progress;
 use crate::plan::CellId;
 use crate::record::{Counts, Outcome, Record, Stage};
 
@@ -90,4 +91,13 @@ pub enum Event {
         /// Whether the user interrupted it.
         interrupted: bool,
     },
+}
+
+impl From<Progress> for Event {
+    fn from(progress: Progress) -> Self {
+        match progress {
+            Progress::StageStarted { cell, stage } => Event::StageStarted { cell, stage },
+            Progress::TrialDone { cell, index, rate_per_s } => Event::TrialDone { cell, index, rate_per_s },
+        }
+    }
 }
