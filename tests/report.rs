@@ -64,6 +64,7 @@ fn record(server: &str, pass: u32, rate: f64) -> Record {
         seed: 1,
         cell,
         log_dir: None,
+        runner: None,
     };
     let mut record = Record::blank(&job, Outcome::Ok, at());
     let batch = Batch { rounds: (rate * 0.15) as u64, elapsed_ns: 150_000_000, ..Batch::default() };
