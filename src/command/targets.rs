@@ -30,13 +30,16 @@ pub struct Targets {
     pub servers: Vec<String>,
     /// Names of clients.
     pub clients: Vec<String>,
+    /// Whether the manifest lets skipped servers leave the exit code alone.
+    pub allow_skips: bool,
 }
 
 impl TargetArgs {
     /// Looks up what is meant; `Err` of the inner result is how to end when it is nothing.
     pub fn targets(&self, terminal: &Terminal) -> Result<Result<Targets, Ending>, UserError> {
         let near = self.manifest.as_deref().unwrap_or(Path::new("."));
-        let mut targets = Targets { catalog: catalog(near)?, servers: Vec::new(), clients: Vec::new() };
+        let catalog = catalog(near)?;
+        let mut targets = Targets { catalog, servers: Vec::new(), clients: Vec::new(), allow_skips: false };
         let mut runtimes = Vec::new();
         if let Some(path) = &self.manifest {
             let manifest = load_manifest(path, &targets.catalog, terminal)?;
@@ -45,6 +48,7 @@ impl TargetArgs {
             if plan.cells.is_empty() {
                 return Ok(Err(self.selection.nothing_selected(&manifest, &plan)));
             }
+            targets.allow_skips = manifest.allow_skips;
             targets.servers.extend(plan.cells.iter().map(|cell| cell.id.server.clone()));
             targets.clients.extend(plan.cells.iter().map(|cell| cell.id.client.clone()));
         } else {

@@ -1,9 +1,10 @@
 //! Built-in servers: the control relay, the busy-polled relay, and faulty ones that prove the checks.
-//! `relay` is the loop and `connection` its state; `hook` is where the faults of `faulty` get in; `server` is the
-//! process around it.
+//! `relay` is the loop, `forward` what it does with each frame and `connection` its state; `hook` is where the faults
+//! of `faulty` get in; `server` is the process around it.
 
 mod connection;
 mod faulty;
+mod forward;
 mod frame;
 mod handshake;
 mod hook;

@@ -16,9 +16,10 @@ use super::faulty::{
     Altered, Delayed, DiesMidTrial, Doubled, Echoed, FloodsLog, Hangs, Missing, NegotiatesCompression,
     OpcodeChanged, PartnerMixedUp, Reordered, Stalls, Turn, Unasked,
 };
+use super::forward::MAX_MESSAGE;
 use super::hook::{Honest, Hook};
 use super::leftover;
-use super::relay::{MAX_MESSAGE, Relay, Wait};
+use super::relay::{Relay, Wait};
 
 /// No built-in server lives longer than this, so that a forgotten one goes away by itself.
 const LIFE: Duration = Duration::from_secs(3_600);
