@@ -1,5 +1,5 @@
+use super::CellSummary;
 use super::format::{figure, percent, spread};
-use super::{CellSummary, LimitedBy};
 
 /// A column of a table, the same in a terminal and in markdown.
 pub(super) struct Column {
@@ -26,17 +26,17 @@ pub(super) fn columns(reference: Option<String>) -> Vec<Column> {
         }),
     ];
     if let Some(reference) = reference {
-        columns.push(number(&format!("x {reference} (range)"), 2, |cell| {
+        columns.push(number(&format!("x {reference} (range)"), 1, |cell| {
             cell.ratio.map_or(NOTHING.to_owned(), |ratio| spread(&ratio))
         }));
     }
     columns.extend([
-        number("p50 µs", 4, |cell| micro(cell.p50_ns.map(|ns| ns.median))),
-        number("p99 µs", 3, |cell| micro(cell.p99_ns.map(|ns| ns.median))),
-        number("CPU", 5, |cell| cell.server_cores.map_or(NOTHING.to_owned(), |cores| percent(cores.median))),
+        number("p50 µs", 5, |cell| micro(cell.p50_ns.map(|ns| ns.median))),
+        number("p99 µs", 4, |cell| micro(cell.p99_ns.map(|ns| ns.median))),
+        number("CPU", 6, |cell| cell.server_cores.map_or(NOTHING.to_owned(), |cores| percent(cores.median))),
         number("µs/msg", 7, |cell| micro(cell.server_ns_per_message.map(|ns| ns.median))),
-        words("limit", 6, |cell| cell.limited_by.map_or(NOTHING.to_owned(), |limit| limit.to_string())),
-        words("notes", 1, notes),
+        words("limit", 3, |cell| cell.limited_by.map_or(NOTHING.to_owned(), |limit| limit.to_string())),
+        words("notes", 2, notes),
     ]);
     columns
 }
@@ -59,9 +59,12 @@ fn notes(cell: &CellSummary) -> String {
     if cell.bimodal_passes.is_some() || cell.bimodal_trials.is_some() {
         notes.push("bimodal".to_owned());
     }
-    // The column of the limit says the same.
-    let told = |name: &str| name == "client-limited" && cell.limited_by == Some(LimitedBy::Client);
-    notes.extend(cell.flags.iter().map(|flag| flag.name.clone()).filter(|name| !told(name)));
+    // Which they are stands below the table.
+    match cell.flags.len() {
+        0 => {}
+        1 => notes.push("1 flag".to_owned()),
+        more => notes.push(format!("{more} flags")),
+    }
     notes.join(", ")
 }
 
