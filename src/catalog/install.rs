@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
+use rustix::io::{Errno, FdFlags};
 use sha2::{Digest, Sha256};
 
 use super::types::{BUILD_FOLDER, Build, Catalog, Fetch, Module, Source};
@@ -254,10 +254,12 @@ impl Step {
         Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
-    /// Keeps other processes out of the folder until the file is closed.
+    /// Keeps other processes out of the folder until the file is closed by us and by what we start.
     fn lock(&self) -> Result<File, String> {
         let cannot = |error: io::Error| format!("{}: cannot lock its folder: {error}", self.title);
         let file = File::create(self.state("lock")).map_err(cannot)?;
+        // The command inherits it: if we are killed before it, it still keeps others out until it has ended.
+        rustix::io::fcntl_setfd(&file, FdFlags::empty()).map_err(|error| cannot(error.into()))?;
         let until = Instant::now() + TIME_LIMIT;
         loop {
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
