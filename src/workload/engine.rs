@@ -6,13 +6,12 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::clock::now_ns;
 use super::connection::{Connection, Surprise};
 use super::judge::{Court, Fault, Rules};
 use super::latency::Latency;
 use super::pair::Pair;
 use super::payload::End;
-use super::protocol::{Batch, ClientJob};
+use super::protocol::{Batch, ClientJob, ClockFacts};
 use super::worker::{Stop, Tally, Worker};
 use super::{Extent, Kind, Params, Wait, load, pingpong, verify};
 use crate::record::{Counters, VoidReason};
@@ -29,8 +28,8 @@ pub(super) struct Engine<C: Connection> {
     workers: Vec<Worker<C>>,
     params: Params,
     latency: Latency,
-    /// What one poll that finds nothing costs, in nanoseconds; none when polls wait.
-    empty_poll_ns: Option<f64>,
+    /// What one reading of the clock costs, in nanoseconds.
+    clock_cost_ns: f64,
     halt: Arc<AtomicBool>,
     counters: Counters,
 }
@@ -49,7 +48,7 @@ impl<C: Connection> Engine<C> {
     pub(super) fn connect(
         job: &ClientJob,
         server: SocketAddrV4,
-        resolution_ns: u64,
+        clock: &ClockFacts,
         halt: Arc<AtomicBool>,
     ) -> Result<(Self, Connected), Stop> {
         let params = job.params.clone();
@@ -84,16 +83,15 @@ impl<C: Connection> Engine<C> {
                 pairs.push(Pair::new(number, [open(End::A, number)?, open(End::B, number)?]));
             }
             let core = job.cores.get(thread as usize % job.cores.len().max(1)).copied();
-            workers.push(Worker::new(pairs, &params, rules, resolution_ns, core)?);
+            workers.push(Worker::new(pairs, &params, rules, clock.resolution_ns, core)?);
         }
         connected.connect_ns = begun.elapsed().as_nanos() as u64;
         if let Some(worker) = workers.first() {
             worker.pin()?;
         }
-        let latency = Latency::new(resolution_ns);
+        let latency = Latency::new(clock.resolution_ns);
         let counters = Counters::default();
-        let mut engine = Engine { workers, params, latency, empty_poll_ns: None, halt, counters };
-        engine.empty_poll_ns = engine.time_empty_polls()?;
+        let engine = Engine { workers, params, latency, clock_cost_ns: clock.cost_ns, halt, counters };
         Ok((engine, connected))
     }
 
@@ -159,9 +157,10 @@ impl<C: Connection> Engine<C> {
             self.latency.clear();
             self.workers.iter().for_each(|worker| self.latency.add(&worker.latency));
             batch.latency = Some(self.latency.encode());
-            if let Some(empty_poll_ns) = self.empty_poll_ns {
-                batch.empty_polls = Some(tallies.iter().map(|tally| tally.empty_polls).sum());
-                batch.busy = tallies.iter().map(|tally| busy(tally, empty_poll_ns)).reduce(f64::max);
+            if self.params.wait == Wait::Spin {
+                batch.empty_polls = Some(tallies.iter().map(|tally| tally.idle.polls()).sum());
+                batch.busy =
+                    tallies.into_iter().map(|tally| busy(tally, self.clock_cost_ns)).reduce(f64::max);
             }
         }
         Ok(batches)
@@ -200,34 +199,6 @@ impl<C: Connection> Engine<C> {
     /// Messages so far, without the probes.
     pub(super) fn counters(&self) -> Counters {
         self.counters
-    }
-
-    /// Times polls of the first worker that find nothing, with the code that polls in a batch: the median of several
-    /// runs. Takes less than a millisecond.
-    fn time_empty_polls(&mut self) -> Result<Option<f64>, Stop> {
-        const POLLS: u32 = 100;
-        let Some(worker) = self.workers.first_mut().filter(|_| self.params.wait == Wait::Spin) else {
-            return Ok(None);
-        };
-        let failed = || Fault::failure("polling for the first time failed");
-        let mut costs = Vec::new();
-        for _ in 0..15 {
-            let begun_ns = now_ns();
-            for _ in 0..POLLS {
-                match &mut worker.poller {
-                    Some(poller) => drop(poller.wait(Duration::ZERO).map_err(|_| failed())?),
-                    None => {
-                        // What arrives unasked is found by the check that follows; here it only must not be lost.
-                        let Ok(_) = worker.pairs[0].receive(End::A, &mut worker.kit) else {
-                            return Err(failed().into());
-                        };
-                    }
-                }
-            }
-            costs.push((now_ns() - begun_ns) as f64 / f64::from(POLLS));
-        }
-        costs.sort_by(f64::total_cmp);
-        Ok(Some(costs[costs.len() / 2]))
     }
 }
 
@@ -284,9 +255,9 @@ fn combine(tallies: &[Tally]) -> Vec<Batch> {
 }
 
 /// Share of its window that a thread did not spend on polls that found nothing.
-fn busy(tally: &Tally, empty_poll_ns: f64) -> f64 {
+fn busy(tally: Tally, clock_cost_ns: f64) -> f64 {
     let window_ns = tally.marks.last().map_or(0, |mark| mark.at_ns - tally.started_ns);
-    (1.0 - tally.empty_polls as f64 * empty_poll_ns / window_ns.max(1) as f64).clamp(0.0, 1.0)
+    (1.0 - tally.idle.spent_ns(clock_cost_ns) / window_ns.max(1) as f64).clamp(0.0, 1.0)
 }
 
 /// The source address of a connection: the kernel's choice while ports suffice, else one of 127.0.0.0/8 for each
@@ -304,12 +275,14 @@ fn raise_descriptor_limit() {
 
 #[cfg(test)]
 mod tests {
+    use super::super::clock::now_ns;
+    use super::super::idle::Idle;
     use super::super::pace::Mark;
     use super::*;
 
-    fn tally(started_ns: u64, marks: &[(u64, u64)], empty_polls: u64) -> Tally {
+    fn tally(started_ns: u64, marks: &[(u64, u64)]) -> Tally {
         let marks = marks.iter().map(|&(rounds, at_ns)| Mark { rounds, at_ns }).collect();
-        Tally { started_ns, marks, empty_polls }
+        Tally { started_ns, marks, idle: Idle::new() }
     }
 
     #[test]
@@ -320,14 +293,14 @@ mod tests {
 
     #[test]
     fn a_trial_lasts_from_the_first_start_to_the_last_end() {
-        let batches = combine(&[tally(100, &[(50, 1100)], 0), tally(120, &[(70, 1300)], 0)]);
+        let batches = combine(&[tally(100, &[(50, 1100)]), tally(120, &[(70, 1300)])]);
         assert_eq!((batches.len(), batches[0].rounds, batches[0].elapsed_ns), (1, 120, 1200));
     }
 
     #[test]
     fn the_rates_of_the_threads_add_up_in_a_slice() {
-        let one = tally(0, &[(10, 100), (30, 200)], 0);
-        let two = tally(0, &[(20, 200), (40, 400)], 0);
+        let one = tally(0, &[(10, 100), (30, 200)]);
+        let two = tally(0, &[(20, 200), (40, 400)]);
         let batches = combine(&[one, two]);
         // 0.1 and 0.1 round trips per nanosecond: 30 take 150 ns. Then 0.2 and 0.1: 40 take 133 ns.
         let seen: Vec<_> = batches.iter().map(|batch| (batch.rounds, batch.elapsed_ns)).collect();
@@ -336,14 +309,22 @@ mod tests {
 
     #[test]
     fn busy_is_what_empty_polls_leave() {
-        assert!((busy(&tally(0, &[(1, 1000)], 4), 100.0) - 0.6).abs() < 1e-9);
-        assert_eq!(busy(&tally(0, &[(1, 1000)], 40), 100.0), 0.0);
+        assert_eq!(busy(tally(0, &[(1, 1000)]), 20.0), 1.0);
+        let (begun_ns, mut idle) = (now_ns(), Idle::new());
+        for _ in 0..200 {
+            thread::sleep(Duration::from_micros(100));
+            idle.nothing();
+        }
+        let slept_ns = now_ns() - begun_ns;
+        let marks = vec![Mark { rounds: 1, at_ns: begun_ns + 4 * slept_ns }];
+        let busy = busy(Tally { started_ns: begun_ns, marks, idle }, 20.0);
+        assert!((0.6..0.9).contains(&busy), "{busy}");
     }
 
     #[test]
     fn a_fault_is_reported_rather_than_the_halt_that_it_caused() {
         let fault = Stop::from(Fault::failure("x"));
-        let outcomes = vec![Err(Stop::Halted), Ok(Tally::default()), Err(fault.clone())];
+        let outcomes = vec![Err(Stop::Halted), Ok(tally(0, &[])), Err(fault.clone())];
         assert_eq!(all_or_worst(outcomes).unwrap_err(), fault);
     }
 

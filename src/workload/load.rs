@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use super::clock::now_ns;
 use super::connection::{Connection, Sent};
+use super::idle::Idle;
 use super::judge::Fault;
 use super::pace::Pace;
 use super::payload::End;
@@ -33,12 +34,12 @@ pub(super) fn run<C: Connection>(
         done: 0,
         last_ns: 0,
         sweeping: false,
-        empty_polls: 0,
+        idle: Idle::new(),
         worker,
     };
     let started_ns = batch.play()?;
-    let Batch { pace, done, last_ns, empty_polls, .. } = batch;
-    Ok(Tally { started_ns, marks: pace.finish(done, last_ns), empty_polls })
+    let Batch { pace, done, last_ns, idle, .. } = batch;
+    Ok(Tally { started_ns, marks: pace.finish(done, last_ns), idle })
 }
 
 /// How far a pair was when it was last looked after.
@@ -68,7 +69,7 @@ struct Batch<'a, C: Connection> {
     last_ns: u64,
     /// Whether stragglers are being looked after, so that what they bring does not begin that again.
     sweeping: bool,
-    empty_polls: u64,
+    idle: Idle,
 }
 
 impl<C: Connection> Batch<'_, C> {
@@ -97,24 +98,27 @@ impl<C: Connection> Batch<'_, C> {
     fn serve_in_turn(&mut self) -> Result<(), Stop> {
         let mut idle_polls = 0;
         while self.done < self.begun {
-            let (done, polls) = (self.done, self.empty_polls);
+            let (done, polls) = (self.done, self.idle.polls());
             let mut relayed = false;
             for i in 0..self.worker.pairs.len() {
                 let pair = &self.worker.pairs[i];
                 // Both asked for before either is served: what B answers now cannot have reached A yet.
                 let (to_a, to_b) = (pair.outstanding(End::A), pair.outstanding(End::B));
                 if to_b != 0 {
-                    relayed |= self.serve_b(i)?;
+                    let served = self.serve_b(i)?;
+                    self.note(served);
+                    relayed |= served;
                 }
                 if to_a != 0 {
-                    self.serve_a(i)?;
+                    let served = self.serve_a(i)?;
+                    self.note(served);
                 }
             }
             if !self.queued.is_empty() {
                 self.flush_queued()?;
             }
             if done == self.done && !relayed {
-                idle_polls += self.empty_polls - polls;
+                idle_polls += self.idle.polls() - polls;
                 if idle_polls >= PATIENCE {
                     idle_polls = 0;
                     self.look_up(now_ns())?;
@@ -137,7 +141,7 @@ impl<C: Connection> Batch<'_, C> {
                 .wait(timeout)
                 .map_err(|errno| Fault::failure(format!("waiting for the sockets failed: {errno}")))?;
             if ready == 0 {
-                self.empty_polls += 1;
+                self.idle.nothing();
                 idle_polls += 1;
                 if block || idle_polls >= PATIENCE {
                     idle_polls = 0;
@@ -146,6 +150,7 @@ impl<C: Connection> Batch<'_, C> {
                 continue;
             }
             idle_polls = 0;
+            self.idle.something();
             for index in 0..ready {
                 let poller = self.worker.poller.as_ref().expect("as above");
                 let (i, end) = socket_of(poller.token(index));
@@ -169,7 +174,6 @@ impl<C: Connection> Batch<'_, C> {
         let number = pair.number;
         let count = pair.receive(End::B, &mut worker.kit).map_err(Trouble::at(number, End::B))?;
         if count == 0 {
-            self.empty_polls += 1;
             return Ok(false);
         }
         for _ in 0..count {
@@ -186,7 +190,6 @@ impl<C: Connection> Batch<'_, C> {
         let number = pair.number;
         let count = pair.receive(End::A, &mut worker.kit).map_err(Trouble::at(number, End::A))?;
         if count == 0 {
-            self.empty_polls += 1;
             return Ok(false);
         }
         let now_ns = now_ns();
@@ -205,6 +208,11 @@ impl<C: Connection> Batch<'_, C> {
             self.look_up(now_ns)?;
         }
         Ok(true)
+    }
+
+    #[inline]
+    fn note(&mut self, served: bool) {
+        if served { self.idle.something() } else { self.idle.nothing() }
     }
 
     #[inline]
@@ -303,12 +311,9 @@ impl<C: Connection> Batch<'_, C> {
         Err(Fault::lost(missing, whose, self.worker.rules.stall).into())
     }
 
-    /// As a turn of its own, without counting empty polls: these are not the ones that waiting consists of.
     fn ask_both(&mut self, i: usize) -> Result<(), Stop> {
-        let polls = self.empty_polls;
         self.serve_b(i)?;
         self.serve_a(i)?;
-        self.empty_polls = polls;
         Ok(())
     }
 }

@@ -4,6 +4,7 @@
 mod clock;
 mod connection;
 mod engine;
+mod idle;
 mod judge;
 mod latency;
 mod library;

@@ -2,9 +2,10 @@ use std::sync::atomic::AtomicBool;
 
 use super::clock::now_ns;
 use super::connection::{Connection, Sent, Surprise};
+use super::idle::Idle;
 use super::judge::Fault;
 use super::latency::Latency;
-use super::pace::Pace;
+use super::pace::{Mark, Pace};
 use super::pair::Pair;
 use super::payload::End;
 use super::worker::{BLOCK_FOR, Stop, Tally, Trouble, Worker, check_halt};
@@ -35,11 +36,12 @@ pub(super) fn run<C: Connection>(
         // A blocked wait has already taken its time.
         patience: if block { 1 } else { PATIENCE },
         block,
-        empty_polls: 0,
+        idle: Idle::new(),
     };
-    let tally = turns.play(Pace::new(extent, slices), &mut worker.latency)?;
+    let (started_ns, marks) = turns.play(Pace::new(extent, slices), &mut worker.latency)?;
+    let idle = turns.idle;
     set_waits(worker, false)?;
-    Ok(tally)
+    Ok(Tally { started_ns, marks, idle })
 }
 
 struct Turns<'a, C: Connection> {
@@ -49,11 +51,11 @@ struct Turns<'a, C: Connection> {
     stall_ns: u64,
     patience: u64,
     block: bool,
-    empty_polls: u64,
+    idle: Idle,
 }
 
 impl<C: Connection> Turns<'_, C> {
-    fn play(&mut self, mut pace: Pace, latency: &mut Latency) -> Result<Tally, Stop> {
+    fn play(&mut self, mut pace: Pace, latency: &mut Latency) -> Result<(u64, Vec<Mark>), Stop> {
         let started_ns = now_ns();
         pace.start(started_ns);
         let mut done = 0;
@@ -70,7 +72,7 @@ impl<C: Connection> Turns<'_, C> {
                 check_halt(self.halt)?;
             }
         }
-        Ok(Tally { started_ns, marks: pace.finish(done, last_ns), empty_polls: self.empty_polls })
+        Ok((started_ns, pace.finish(done, last_ns)))
     }
 
     /// One message from `from` to its partner.
@@ -85,13 +87,14 @@ impl<C: Connection> Turns<'_, C> {
         while self.pair.outstanding(to) != 0 {
             let count = self.pair.receive(to, self.kit).map_err(Trouble::at(self.pair.number, to))?;
             if count == 0 {
+                self.idle.nothing();
                 polls += 1;
                 if polls % self.patience == 0 {
                     self.grow_impatient(from, begun_ns)?;
                 }
             }
         }
-        self.empty_polls += polls;
+        self.idle.something();
         Ok(())
     }
 

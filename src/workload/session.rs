@@ -81,7 +81,7 @@ impl<'a, C: Connection> Session<'a, C> {
         let params = &self.job.params;
         let clock = clock_facts();
         let halt = self.stage.halt.clone();
-        let (engine, connected) = Engine::<C>::connect(self.job, server, clock.resolution_ns, halt)?;
+        let (engine, connected) = Engine::<C>::connect(self.job, server, &clock, halt)?;
         let engine = self.engine.insert(engine);
         let mut end_phase = |event| {
             if (self.stage.emit)(event) && (self.stage.proceed)() { Ok(()) } else { Err(Stop::Halted) }

@@ -4,6 +4,7 @@ use std::time::Duration;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::connection::{Connection, Surprise};
+use super::idle::Idle;
 use super::judge::{Fault, Rules};
 use super::latency::Latency;
 use super::pace::Mark;
@@ -73,12 +74,12 @@ pub(super) struct Worker<C: Connection> {
 }
 
 /// What one thread did in one batch.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Tally {
     pub(super) started_ns: u64,
     /// The end of each slice.
     pub(super) marks: Vec<Mark>,
-    pub(super) empty_polls: u64,
+    pub(super) idle: Idle,
 }
 
 impl<C: Connection> Worker<C> {
