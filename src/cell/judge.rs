@@ -14,6 +14,8 @@ const SERVER_IDLE: f64 = 0.90;
 /// much, twice the default tolerance.
 const STEAL_VOID: f64 = 0.10;
 const STEAL_FLAG: f64 = 0.02;
+/// Share of a trial that a side may spend ready to run without a core.
+const WAITED: f64 = 0.10;
 /// Fewer round trips than this have no 99th percentile.
 const FEWEST_ROUNDS: u64 = 100;
 /// A trial by time may take this much longer than asked, and this many nanoseconds on top, for what is in flight.
@@ -83,6 +85,7 @@ fn void(params: &Params, facts: &Facts, flags: &mut Vec<Flag>) -> Option<(VoidRe
         );
     }
     machine(facts, flags, &mut say);
+    contended(facts, flags);
     samples(params, facts, flags, &mut say);
     if let Some((reason, detail)) = client_limited(params, facts, flags) {
         say(reason, detail);
@@ -119,6 +122,26 @@ fn machine(facts: &Facts, flags: &mut Vec<Flag>, say: &mut impl FnMut(VoidReason
         && last > first
     {
         say(VoidReason::Throttled, format!("heat throttled a core {} times", last - first));
+    }
+}
+
+/// Somebody else on the cores of the cell. Threads of one side wait for one another too, so this is no more than a
+/// flag; that the machine moved is seen in the control.
+fn contended(facts: &Facts, flags: &mut Vec<Flag>) {
+    let waited = |of: &dyn Fn(&Trial) -> u64| {
+        let shares: Vec<f64> =
+            facts.trials.iter().map(|trial| of(trial) as f64 / trial.window_ns.max(1) as f64).collect();
+        stats::median(&shares).unwrap_or(0.0)
+    };
+    let sides = [
+        ("server", waited(&|trial| trial.server.wait_ns)),
+        ("client", waited(&|trial| trial.client.wait_ns)),
+    ];
+    for (side, share) in sides {
+        if share > WAITED {
+            let detail = format!("the {side} waited for its core in {:.0} % of the time", share * 100.0);
+            flags.push(Flag { name: "contended".to_owned(), detail });
+        }
     }
 }
 
@@ -356,6 +379,13 @@ mod tests {
         assert_eq!(with(vec![900_000_000, 0, 0]), (None, 0));
         assert_eq!(with(vec![0, 50_000_000, 0]), (None, 1));
         assert_eq!(with(vec![0, 0, 200_000_000]).0, Some(VoidReason::CpuSteal));
+    }
+
+    #[test]
+    fn somebody_else_on_a_core_is_seen() {
+        let mut crowded = trial(30_000, 0.5, None);
+        crowded.client.wait_ns = crowded.window_ns / 4;
+        assert_eq!(of(Kind::Pingpong, &[crowded]), (Outcome::Ok, vec!["contended".to_owned()]));
     }
 
     #[test]

@@ -26,6 +26,7 @@ pub(super) fn between(before: &Usage, after: &Usage) -> Usage {
         cpu_ns: after.cpu_ns.saturating_sub(before.cpu_ns),
         user_ns: after.user_ns.saturating_sub(before.user_ns),
         system_ns: after.system_ns.saturating_sub(before.system_ns),
+        wait_ns: after.wait_ns.saturating_sub(before.wait_ns),
         voluntary_switches: after.voluntary_switches.saturating_sub(before.voluntary_switches),
         involuntary_switches: after.involuntary_switches.saturating_sub(before.involuntary_switches),
         rss_bytes: after.rss_bytes,
@@ -48,6 +49,7 @@ fn add(total: &mut Usage, part: &Usage) {
     total.cpu_ns += part.cpu_ns;
     total.user_ns += part.user_ns;
     total.system_ns += part.system_ns;
+    total.wait_ns += part.wait_ns;
     total.voluntary_switches += part.voluntary_switches;
     total.involuntary_switches += part.involuntary_switches;
     total.rss_bytes += part.rss_bytes;
@@ -62,9 +64,11 @@ fn of_process(pid: i32, with_pss: bool) -> Usage {
     let mut scheduled_ns = 0;
     for task in fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
         let path = task.path();
-        // First field: time on a core, in nanoseconds.
-        let time = fs::read_to_string(path.join("schedstat")).ok();
-        scheduled_ns += time.and_then(|text| text.split(' ').next()?.parse::<u64>().ok()).unwrap_or(0);
+        // Time on a core and time waiting for one, in nanoseconds.
+        let times = fs::read_to_string(path.join("schedstat")).unwrap_or_default();
+        let mut times = times.split(' ').map(|text| text.parse::<u64>().unwrap_or(0));
+        scheduled_ns += times.next().unwrap_or(0);
+        usage.wait_ns += times.next().unwrap_or(0);
         let status = fs::read_to_string(path.join("status")).unwrap_or_default();
         usage.voluntary_switches += field(&status, "voluntary_ctxt_switches:").unwrap_or(0);
         usage.involuntary_switches += field(&status, "nonvoluntary_ctxt_switches:").unwrap_or(0);

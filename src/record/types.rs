@@ -144,6 +144,9 @@ pub struct Usage {
     pub user_ns: u64,
     /// Part of it in the kernel, in nanoseconds, to the kernel's tick.
     pub system_ns: u64,
+    /// Time that its threads were ready to run and had to wait for a core, in nanoseconds, added over threads.
+    #[serde(default)]
+    pub wait_ns: u64,
     /// Times that a thread slept of its own will.
     pub voluntary_switches: u64,
     /// Times that a thread was taken off its core.

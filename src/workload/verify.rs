@@ -51,10 +51,10 @@ pub(super) fn verify<C: Connection>(workers: &mut [Worker<C>], halt: &AtomicBool
                 thread::sleep(NAP);
             }
         }
-        // One quiet time for all pairs.
-        thread::sleep(QUIET);
-        workers.iter_mut().try_for_each(Worker::expect_silence)?;
     }
+    // One quiet time for all pairs and both directions: whatever came back to a sender in the first is still there.
+    thread::sleep(QUIET);
+    workers.iter_mut().try_for_each(Worker::expect_silence)?;
     Ok(())
 }
 
