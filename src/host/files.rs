@@ -61,6 +61,21 @@ pub(super) fn cpu_list(list: &str) -> Vec<u32> {
         .collect()
 }
 
+/// Writes numbers of CPUs as the kernel does, e.g. `0-2,5`.
+pub(super) fn ranges(numbers: &[u32]) -> String {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let runs = sorted.chunk_by(|one, next| next - one == 1);
+    let texts: Vec<String> = runs
+        .map(|run| match run {
+            [first, .., last] => format!("{first}-{last}"),
+            _ => run.iter().map(u32::to_string).collect(),
+        })
+        .collect();
+    texts.join(",")
+}
+
 #[cfg(test)]
 pub(super) mod test_support {
     use super::*;
@@ -94,5 +109,7 @@ mod tests {
         assert_eq!(cpu_list("0-2,5\n"), [0, 1, 2, 5]);
         assert!(cpu_list("").is_empty());
         assert!(cpu_list("nonsense").is_empty());
+        assert_eq!(ranges(&cpu_list("5,0-2")), "0-2,5");
+        assert_eq!(ranges(&[]), "");
     }
 }

@@ -22,13 +22,7 @@ impl Host {
             })
             .collect::<Vec<_>>()
             .join("/");
-        let hypervisor =
-            field(&cpuinfo, "flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor"));
-        let virtualisation = match self.text("sys/hypervisor/type").or_else(|| self.vendor()) {
-            Some(name) if hypervisor => name,
-            _ if hypervisor => "unknown".to_owned(),
-            _ => "none".to_owned(),
-        };
+        let virtualisation = self.virtualisation();
         let kernel = self.text("proc/sys/kernel/osrelease").unwrap_or_else(|| "unknown".to_owned());
         let physical_cores = topology.physical_cores() as u32;
         let cpus = topology.cpus.len() as u32;
@@ -52,16 +46,37 @@ impl Host {
             numa_nodes: topology.nodes() as u32,
             smt: cpus > physical_cores,
             virtualisation,
-            governor: self.text("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-            turbo: self
-                .number::<u8>("sys/devices/system/cpu/intel_pstate/no_turbo")
-                .map(|off| off == 0)
-                .or_else(|| self.number::<u8>("sys/devices/system/cpu/cpufreq/boost").map(|on| on == 1)),
+            governor: self.governor(),
+            turbo: self.turbo(),
             clock_source: self
                 .text("sys/devices/system/clocksource/clocksource0/current_clocksource")
                 .unwrap_or_else(|| "unknown".to_owned()),
             memory_bytes: self.kib("proc/meminfo", "MemTotal").unwrap_or(0) * 1024,
             kernel,
+        }
+    }
+
+    /// Frequency governor; none where the kernel exposes no frequency control.
+    pub(super) fn governor(&self) -> Option<String> {
+        self.text("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+    }
+
+    /// Whether turbo is on; none where unknown.
+    pub(super) fn turbo(&self) -> Option<bool> {
+        self.number::<u8>("sys/devices/system/cpu/intel_pstate/no_turbo")
+            .map(|off| off == 0)
+            .or_else(|| self.number::<u8>("sys/devices/system/cpu/cpufreq/boost").map(|on| on == 1))
+    }
+
+    /// Name of the hypervisor, or `none`.
+    pub(super) fn virtualisation(&self) -> String {
+        let cpuinfo = self.text("proc/cpuinfo").unwrap_or_default();
+        let hypervisor =
+            field(&cpuinfo, "flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor"));
+        match self.text("sys/hypervisor/type").or_else(|| self.vendor()) {
+            Some(name) if hypervisor => name,
+            _ if hypervisor => "unknown".to_owned(),
+            _ => "none".to_owned(),
         }
     }
 
