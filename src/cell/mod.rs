@@ -2,7 +2,7 @@
 //! says what the numbers are worth, the other files are what these need.
 //!
 //! `runner cell` reads one [`crate::plan::Job`] as JSON on stdin and writes exactly one [`crate::record::Record`]
-//! as JSON on stdout, whatever happens; while it runs it writes [`Progress`] as JSON lines on stderr. SIGTERM stops
+//! as JSON on stdout, whatever happens; while it runs it writes its progress as JSON lines on stderr. SIGTERM stops
 //! both sides and ends it with a record that says so.
 
 mod hash;

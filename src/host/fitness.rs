@@ -20,7 +20,7 @@ pub(super) struct Watched {
 
 impl Host {
     /// Everything that is known about how fit this machine is for what is to be measured, the worst first. Takes
-    /// [a fifth of a second](WATCH), in which other processes are watched.
+    /// a fifth of a second, in which other processes are watched.
     pub fn fitness(&self, needs: &Needs) -> Vec<Finding> {
         let (before, times, started) = (self.snapshot(), self.times(), Instant::now());
         std::thread::sleep(WATCH);
