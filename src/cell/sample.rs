@@ -1,23 +1,24 @@
 use std::fs;
-use std::time::Instant;
 
 use crate::record::Usage;
 
-/// What some processes had used by a moment.
-#[derive(Clone, Debug)]
-pub(super) struct Reading {
-    pub(super) at: Instant,
-    pub(super) usage: Usage,
+/// What these processes have used so far, but for `pss_bytes`.
+pub(super) fn read(pids: &[i32]) -> Usage {
+    let mut total = Usage::default();
+    for pid in pids {
+        add(&mut total, &of_process(*pid));
+    }
+    total
 }
 
-/// Reads what these processes have used so far. `with_pss` also walks their page tables, which is slow.
-pub(super) fn read(pids: &[i32], with_pss: bool) -> Reading {
-    let mut total = Usage::default();
-    let at = Instant::now();
-    for pid in pids {
-        add(&mut total, &of_process(*pid, with_pss));
-    }
-    Reading { at, usage: total }
+/// Memory of these processes, in bytes, with their share of what they share with others (proportional set size).
+/// Walks their page tables, which is slow. `None` where the kernel does not say.
+pub(super) fn pss_bytes(pids: &[i32]) -> Option<u64> {
+    let of_process = |pid: &i32| {
+        let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+        field(&rollup, "Pss:").map(|kib| kib * 1024)
+    };
+    pids.iter().filter_map(of_process).reduce(|sum, bytes| sum + bytes)
 }
 
 /// What was used between two readings; memory is that of the later one.
@@ -59,7 +60,7 @@ fn add(total: &mut Usage, part: &Usage) {
     };
 }
 
-fn of_process(pid: i32, with_pss: bool) -> Usage {
+fn of_process(pid: i32) -> Usage {
     let mut usage = Usage::default();
     let mut scheduled_ns = 0;
     for task in fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
@@ -86,10 +87,6 @@ fn of_process(pid: i32, with_pss: bool) -> Usage {
     }
     // Kernels without scheduler statistics say zero.
     usage.cpu_ns = if scheduled_ns > 0 { scheduled_ns } else { usage.user_ns + usage.system_ns };
-    if with_pss {
-        let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
-        usage.pss_bytes = field(&rollup, "Pss:").map(|kib| kib * 1024);
-    }
     usage
 }
 
@@ -129,21 +126,23 @@ fn parse_list(list: &str) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     #[test]
     fn work_shows_as_cpu_time_and_memory() {
         let me = [std::process::id() as i32];
-        let before = read(&me, false);
+        let (before, begun) = (read(&me), Instant::now());
         let mut sum = 0_u64;
-        while before.at.elapsed().as_millis() < 30 {
+        while begun.elapsed().as_millis() < 30 {
             sum = std::hint::black_box(sum + 1);
         }
-        let after = read(&me, true);
-        let used = between(&before.usage, &after.usage);
+        let after = read(&me);
+        let used = between(&before, &after);
         assert!(used.cpu_ns > 1_000_000, "{used:?}");
         assert!(used.rss_bytes > 100_000);
-        assert!(used.pss_bytes.unwrap() > 100_000);
+        assert!(pss_bytes(&me).unwrap() > 100_000);
     }
 
     #[test]
@@ -163,6 +162,7 @@ mod tests {
 
     #[test]
     fn a_process_that_is_gone_has_used_nothing() {
-        assert_eq!(read(&[i32::MAX], true).usage, Usage::default());
+        assert_eq!(read(&[i32::MAX]), Usage::default());
+        assert_eq!(pss_bytes(&[i32::MAX]), None);
     }
 }

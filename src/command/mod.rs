@@ -36,7 +36,7 @@ use clap::{Parser, Subcommand};
 use crate::exit::{Ending, UserError};
 
 pub use past::PastRates;
-pub use selection::{SelectionArgs, catalog, fit_lines, load_manifest, online_cpus, parse_budget, shown};
+pub use selection::{SelectionArgs, catalog, fit_lines, load_manifest, parse_budget, shown};
 pub use targets::{TargetArgs, Targets};
 pub use terminal::{ColorChoice, Terminal};
 

@@ -10,6 +10,7 @@ use super::Terminal;
 use super::past::PastRates;
 use super::selection::{SelectionArgs, fit_lines, load_manifest, not_ready, parse_budget};
 use crate::exit::{Ending, UserError};
+use crate::host::Host;
 use crate::manifest::Manifest;
 use crate::plan::human_time;
 use crate::plan::{CellId, Fit, Plan, Rates, Step, estimate, fit, order};
@@ -65,7 +66,8 @@ pub fn run(args: Args, terminal: &Terminal) -> Result<Ending, UserError> {
     }
     let passes = args.passes.unwrap_or(manifest.passes);
     let seed = args.seed.or(manifest.seed);
-    let rates = PastRates::read(&args.out, &manifest.name, None);
+    let class = Host::here().fingerprint().class;
+    let rates = PastRates::read(&args.out, &manifest.name, Some(&class));
     let fit = args.budget.map(|budget| fit(&mut manifest, &plan, passes, budget, &rates));
     if let Some(fit) = &fit {
         for line in fit_lines(fit) {

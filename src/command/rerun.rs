@@ -2,6 +2,7 @@ use std::path::{Path, PathBuf};
 
 use crate::catalog::Catalog;
 use crate::exit::{Ending, Exit, UserError};
+use crate::host::Host;
 use crate::plan::{Job, ResolvedCell};
 use crate::record::Record;
 use crate::report::{self, Comparison, Judgement, Measured, Style};
@@ -26,7 +27,7 @@ const DEFAULT_WIDTH: usize = 100;
 pub fn run(args: Args, terminal: &super::Terminal) -> Result<Ending, UserError> {
     let target = Target::read(&args.record)?;
     let catalog = super::catalog(&args.record)?;
-    let online = super::online_cpus()?;
+    let online = Host::here().topology().online();
     let mut notes = Vec::new();
     let cell = here(&target.asked.cell, &catalog, &online, &mut notes)?;
     let control = match target.control.first() {

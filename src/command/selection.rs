@@ -130,23 +130,6 @@ pub(super) fn not_ready(catalog: &Catalog, plan: &Plan) -> BTreeMap<String, Stri
     reasons
 }
 
-/// The CPUs that this machine has online.
-pub fn online_cpus() -> Result<Vec<u32>, UserError> {
-    const FILE: &str = "/sys/devices/system/cpu/online";
-    let unreadable = |why: String| UserError::new(Exit::Internal, format!("`{FILE}` {why}"));
-    let text =
-        std::fs::read_to_string(FILE).map_err(|error| unreadable(format!("cannot be read: {error}")))?;
-    let mut cpus = Vec::new();
-    for range in text.trim().split(',') {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        match (first.parse::<u32>(), last.parse::<u32>()) {
-            (Ok(first), Ok(last)) => cpus.extend(first..=last),
-            _ => return Err(unreadable(format!("holds `{range}`, which is no range of CPUs"))),
-        }
-    }
-    Ok(cpus)
-}
-
 /// Loads a manifest, its faults shown in the terminal's colour and width.
 pub fn load_manifest(path: &Path, names: &dyn Names, terminal: &Terminal) -> Result<Manifest, UserError> {
     manifest::load_problems(path, names).map_err(|problems| shown(problems, terminal))

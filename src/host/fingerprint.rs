@@ -73,7 +73,12 @@ impl Host {
         let cpuinfo = self.text("proc/cpuinfo").unwrap_or_default();
         let hypervisor =
             field(&cpuinfo, "flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor"));
-        match self.text("sys/hypervisor/type").or_else(|| self.vendor()) {
+        // Small virtual machines have no firmware tables, but a clock that only their hypervisor offers.
+        let by_clock = || {
+            let clocks = self.text("sys/devices/system/clocksource/clocksource0/available_clocksource")?;
+            ["kvm", "hyperv", "xen"].into_iter().find(|name| clocks.contains(name)).map(str::to_owned)
+        };
+        match self.text("sys/hypervisor/type").or_else(|| self.vendor()).or_else(by_clock) {
             Some(name) if hypervisor => name,
             _ if hypervisor => "unknown".to_owned(),
             _ => "none".to_owned(),
