@@ -126,7 +126,7 @@ pub struct CellSummary {
     pub limited_by: Option<LimitedBy>,
     /// The two clusters that passes fall into, in round trips per second.
     pub bimodal_passes: Option<TwoClusters>,
-    /// The two clusters that trials fall into, relative to the median of their pass.
+    /// The two clusters that trials fall into, of at least two each, relative to the median of their pass.
     pub bimodal_trials: Option<TwoClusters>,
     /// Flags of its records.
     pub flags: Vec<FlagCount>,
@@ -322,7 +322,8 @@ impl Gathered {
             limited_by: (!passes.is_empty())
                 .then(|| LimitedBy::of_most(passes.iter().map(|pass| pass.limited_by))),
             bimodal_passes: two_clusters(&rates),
-            bimodal_trials: two_clusters(&trials),
+            // One odd trial among many is an outlier, not a mode.
+            bimodal_trials: two_clusters(&trials).filter(|clusters| clusters.low_n.min(clusters.high_n) > 1),
             flags: self.flags.into_values().map(|(_, count)| count).collect(),
             trouble: self.trouble.into_values().next(),
             passes,
