@@ -18,7 +18,6 @@ mod sample;
 mod sides;
 mod stop;
 mod talk;
-mod tree;
 mod watch;
 
 pub use hash::Hashes;

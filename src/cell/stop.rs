@@ -2,7 +2,8 @@ use std::time::{Duration, Instant};
 
 use super::life::{Life, nanos};
 use super::process::{Side, exited};
-use super::{Progress, ports, tree};
+use super::{Progress, ports};
+use crate::host::tree;
 use crate::record::{Flag, Stage};
 
 /// What was found after the stop.

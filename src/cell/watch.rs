@@ -1,7 +1,8 @@
 use std::time::Instant;
 
 use super::life::{Life, nanos};
-use super::{Progress, sample, tree};
+use super::{Progress, sample};
+use crate::host::tree;
 use crate::record::{Trial, Usage};
 use crate::workload::protocol::Batch;
 

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use comfy_table::{Attribute, Cell, Color, ContentArrangement, Table, presets};
 use serde::Serialize;
 
-use super::{SelectionArgs, Terminal, catalog, load_manifest};
+use super::{Format, SelectionArgs, Terminal, catalog, load_manifest};
 use crate::exit::{Ending, Exit, UserError};
 use crate::host::{Finding, Fingerprint, Host, Needs, ServerCgroup, Severity, worst};
 use crate::manifest::Manifest;
@@ -21,16 +21,6 @@ pub struct Args {
     /// How to print
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-}
-
-/// How findings are printed.
-#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
-enum Format {
-    /// For people
-    #[default]
-    Table,
-    /// For programs
-    Json,
 }
 
 /// What is printed for programs.

@@ -38,7 +38,7 @@ use crate::exit::{Ending, UserError};
 pub use past::PastRates;
 pub use selection::{SelectionArgs, catalog, fit_lines, load_manifest, parse_budget, shown};
 pub use targets::{TargetArgs, Targets};
-pub use terminal::{ColorChoice, Terminal};
+pub use terminal::{ColorChoice, Format, Terminal};
 
 /// A declarative experiment runner for WebSocket servers.
 #[derive(Debug, Parser)]

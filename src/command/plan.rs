@@ -6,9 +6,9 @@ use std::time::Duration;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::{Serialize, Serializer};
 
-use super::Terminal;
 use super::past::PastRates;
 use super::selection::{SelectionArgs, fit_lines, load_manifest, not_ready, parse_budget};
+use super::{Format, Terminal};
 use crate::exit::{Ending, UserError};
 use crate::host::Host;
 use crate::manifest::Manifest;
@@ -41,16 +41,6 @@ pub struct Args {
     /// How to print
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-}
-
-/// How a plan is printed.
-#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
-enum Format {
-    /// For people
-    #[default]
-    Table,
-    /// For programs
-    Json,
 }
 
 /// Prints the cells of a manifest, their order and how long they take.

@@ -5,7 +5,7 @@ use owo_colors::OwoColorize;
 use serde::Serialize;
 
 use super::setup::SetupProgress;
-use super::{TargetArgs, Targets, Terminal};
+use super::{Format, TargetArgs, Targets, Terminal};
 use crate::catalog;
 use crate::exit::{Ending, Exit, UserError};
 use crate::manifest::parse_time_ns;
@@ -29,16 +29,6 @@ pub struct Args {
     /// How to print
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-}
-
-/// How findings are printed.
-#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
-enum Format {
-    /// For people
-    #[default]
-    Table,
-    /// For programs
-    Json,
 }
 
 /// What is known of a server after its checks.

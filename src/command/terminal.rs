@@ -14,6 +14,16 @@ pub enum ColorChoice {
     Never,
 }
 
+/// How a verb prints what it found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// For people
+    #[default]
+    Table,
+    /// For programs
+    Json,
+}
+
 /// Where output goes and what it may look like.
 #[derive(Clone, Copy, Debug)]
 pub struct Terminal {

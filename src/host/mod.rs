@@ -13,6 +13,8 @@ mod own_group;
 mod room;
 mod snapshot;
 mod topology;
+/// Processes below this one, as the kernel lists them.
+pub(crate) mod tree;
 mod types;
 
 pub use cgroup::ServerCgroup;

@@ -5,7 +5,6 @@
 mod burst;
 mod checks;
 mod end;
-mod process;
 mod report;
 mod server;
 mod session;

@@ -1,4 +1,4 @@
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group, set_parent_process_death_signal};
 
 use super::end::End;
-use super::process::{self, Living};
+use crate::host::tree::{self, Process};
 use crate::plan::ServerSpec;
 
 /// How often something that takes its time is looked at.
@@ -50,7 +50,7 @@ pub(super) struct Server {
     pub(super) limits: SmokeLimits,
     log: Arc<Mutex<VecDeque<u8>>>,
     /// Processes below us before it was started.
-    others: BTreeSet<i32>,
+    others: Vec<i32>,
 }
 
 /// How a server ended.
@@ -58,7 +58,7 @@ pub(super) struct Stopped {
     /// How long that took; none when it had to be killed.
     pub(super) took: Option<Duration>,
     /// What it left running.
-    pub(super) leftovers: Vec<Living>,
+    pub(super) leftovers: Vec<Process>,
     /// Why its port cannot be used again; none when it can.
     pub(super) port: Option<io::Error>,
 }
@@ -66,7 +66,7 @@ pub(super) struct Stopped {
 impl Server {
     /// Starts a server and waits for its first handshake. The error is a clause.
     pub(super) fn start(spec: &ServerSpec, runner: &Path, limits: SmokeLimits) -> Result<Self, String> {
-        let others = process::child_ids();
+        let others = below_us(&[]).into_iter().map(|process| process.pid).collect();
         let address = free_address().map_err(|error| format!("no port is free: {error}"))?;
         let mut child = command(spec, runner, address)
             .spawn()
@@ -165,14 +165,11 @@ impl Server {
             }
         }
         self.kill();
-        let leftovers: Vec<Living> = process::children()
-            .into_iter()
-            .filter(|child| !self.others.contains(&child.pid.as_raw_nonzero().get()))
-            .collect();
+        let leftovers: Vec<Process> = below_us(&self.others);
         // The standard library sets SO_REUSEADDR: only a socket that still listens is in the way.
         let port = TcpListener::bind(self.address).err();
         for leftover in &leftovers {
-            process::end(leftover.pid);
+            tree::end(leftover.pid);
         }
         Stopped { took, leftovers, port }
     }
@@ -186,12 +183,15 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
-        for child in process::children() {
-            if !self.others.contains(&child.pid.as_raw_nonzero().get()) {
-                process::end(child.pid);
-            }
+        for process in below_us(&self.others) {
+            tree::end(process.pid);
         }
     }
+}
+
+/// Processes below this one, those that it adopted among them, without those that were there before.
+fn below_us(others: &[i32]) -> Vec<Process> {
+    tree::below(tree::me(), others)
 }
 
 fn command(spec: &ServerSpec, runner: &Path, address: SocketAddr) -> Command {

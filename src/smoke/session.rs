@@ -128,7 +128,7 @@ fn left(stopped: &Stopped) -> Result<(), String> {
     let mut left: Vec<String> = stopped
         .leftovers
         .iter()
-        .map(|process| format!("process {} (`{}`)", process.pid.as_raw_nonzero(), process.name))
+        .map(|process| format!("process {} (`{}`)", process.pid, process.name))
         .collect();
     if let Some(error) = &stopped.port {
         left.push(format!("its port, which cannot be listened on again: {error}"));

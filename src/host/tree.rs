@@ -1,5 +1,3 @@
-//! Processes below this one, as the kernel lists them.
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
@@ -7,11 +5,11 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 /// A process that is not a zombie.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Process {
-    pub(super) pid: i32,
-    pub(super) parent: i32,
+pub(crate) struct Process {
+    pub(crate) pid: i32,
+    pub(crate) parent: i32,
     /// Name of its executable, cut by the kernel to 15 bytes.
-    pub(super) name: String,
+    pub(crate) name: String,
 }
 
 /// Every living process. Zombies have ended and only wait to be counted.
@@ -35,7 +33,7 @@ fn parse(pid: i32, stat: &str) -> Option<Process> {
 
 /// The processes below `root`, without it and without the trees below those in `but`. As this process adopts
 /// orphans, whatever a server left behind is found below this one.
-pub(super) fn below(root: i32, but: &[i32]) -> Vec<Process> {
+pub(crate) fn below(root: i32, but: &[i32]) -> Vec<Process> {
     let mut children: BTreeMap<i32, Vec<Process>> = BTreeMap::new();
     for process in all() {
         children.entry(process.parent).or_default().push(process);
@@ -55,12 +53,12 @@ pub(super) fn below(root: i32, but: &[i32]) -> Vec<Process> {
 }
 
 /// This process.
-pub(super) fn me() -> i32 {
+pub(crate) fn me() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
 }
 
 /// Ends a process below this one for good, by its id.
-pub(super) fn end(pid: i32) {
+pub(crate) fn end(pid: i32) {
     if let Some(pid) = Pid::from_raw(pid) {
         // It may be gone already, which is what we want.
         let _ = kill_process(pid, Signal::KILL);
