@@ -285,6 +285,7 @@ fn measure_built_in(client: &str, port: u16, options: &Options) -> Result<Figure
             opcode: Opcode::Binary,
             pairs: options.connections(),
             in_flight: options.in_flight,
+            rate_per_s: None,
             threads: 1,
             warmup: Extent::Rounds(options.warmup),
             trial: Extent::Rounds(options.rounds),

@@ -43,6 +43,7 @@ fn job(id: &CellId, pass: u32) -> Job {
         opcode: Opcode::Binary,
         pairs: 1,
         in_flight: 1,
+        rate_per_s: None,
         threads: 1,
         warmup: Extent::Rounds(20_000),
         trial: Extent::Rounds(ROUNDS),
@@ -98,6 +99,7 @@ fn write_run(run: &Path) {
                         ),
                         empty_polls: Some(1),
                         busy: Some(0.5),
+                        ..Batch::default()
                     },
                     window_ns: 1_300_000_000,
                     ..Trial::default()

@@ -31,6 +31,7 @@ fn record(server: &str, pass: u32, rate: f64) -> Record {
         opcode: Opcode::Binary,
         pairs: 1,
         in_flight: 1,
+        rate_per_s: None,
         threads: 1,
         warmup: Extent::Rounds(1_000),
         trial: Extent::DurationNs(150_000_000),

@@ -28,6 +28,8 @@ const RISING: f64 = 1.25;
 const FIRST_TRIAL: f64 = 0.10;
 /// How far the product of rate and mean latency may be from the messages in flight (Little, 1961).
 const LITTLE: f64 = 0.05;
+/// Share of an open loop's round trips that may be unsent at the end of a trial, as reports have it.
+const UNSENT: f64 = 0.01;
 /// Fewer messages than this many times those in flight make the start and end of a trial weigh too much.
 const LITTLE_ROUNDS: u64 = 50;
 
@@ -91,6 +93,7 @@ fn void(params: &Params, facts: &Facts, flags: &mut Vec<Flag>) -> Option<(VoidRe
         say(reason, detail);
     }
     littles_law(params, facts, flags);
+    schedule(params, facts, flags);
     if facts.limited_periods > 0 {
         flags.push(Flag {
             name: "cpu-limit".to_owned(),
@@ -220,7 +223,27 @@ fn client_limited(params: &Params, facts: &Facts, flags: &mut Vec<Flag>) -> Opti
     None
 }
 
+/// In an open loop: whether what was asked for was sent.
+fn schedule(params: &Params, facts: &Facts, flags: &mut Vec<Flag>) {
+    let Some(rate_per_s) = params.rate_per_s else { return };
+    let sum = |of: &dyn Fn(&Batch) -> u64| facts.trials.iter().map(|trial| of(&trial.batch)).sum::<u64>();
+    let (done, unsent) = (sum(&|batch| batch.rounds), sum(&|batch| batch.unsent.unwrap_or(0)));
+    if unsent as f64 > UNSENT * (done + unsent) as f64 {
+        flags.push(Flag {
+            name: "rate-not-reached".to_owned(),
+            detail: format!(
+                "of {} round trips that were due at {rate_per_s} per second, {unsent} were never begun: all that may be in flight was",
+                done + unsent
+            ),
+        });
+    }
+}
+
 fn littles_law(params: &Params, facts: &Facts, flags: &mut Vec<Flag>) {
+    // What is in flight in an open loop is what the server makes of it.
+    if params.rate_per_s.is_some() {
+        return;
+    }
     let in_flight = u64::from(params.pairs) * u64::from(params.in_flight);
     for (index, trial) in facts.trials.iter().enumerate() {
         let batch = &trial.batch;
@@ -262,6 +285,7 @@ mod tests {
             opcode: Opcode::Binary,
             pairs: if kind == Kind::Load { 64 } else { 1 },
             in_flight: 1,
+            rate_per_s: None,
             threads: 1,
             warmup: Extent::Rounds(100),
             trial: Extent::DurationNs(1_000_000_000),

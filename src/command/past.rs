@@ -123,6 +123,7 @@ mod tests {
             opcode: Opcode::Binary,
             pairs: 1,
             in_flight: 1,
+            rate_per_s: None,
             threads: 1,
             warmup: Extent::Rounds(1_000),
             trial: Extent::Rounds(10_000),

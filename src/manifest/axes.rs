@@ -15,6 +15,8 @@ pub(super) struct Axes {
     pub(super) pairs: Axis<u64>,
     pub(super) in_flight: Axis<u64>,
     pub(super) threads: Axis<u64>,
+    /// Round trips per second; 0 for a closed loop.
+    pub(super) rate: Axis<u64>,
     pub(super) opcode: Axis<Opcode>,
     pub(super) mask: Axis<Mask>,
     pub(super) wait: Axis<Wait>,
@@ -27,6 +29,7 @@ pub(super) struct Point {
     pub(super) pairs: (u64, Place),
     pub(super) in_flight: (u64, Place),
     pub(super) threads: (u64, Place),
+    pub(super) rate: (u64, Place),
     pub(super) opcode: Opcode,
     pub(super) mask: Mask,
     pub(super) wait: Wait,
@@ -35,12 +38,13 @@ pub(super) struct Point {
 }
 
 impl Axes {
-    pub(super) fn lengths(&self) -> [usize; 8] {
+    pub(super) fn lengths(&self) -> [usize; 9] {
         [
             self.payload.values.len(),
             self.pairs.values.len(),
             self.in_flight.values.len(),
             self.threads.values.len(),
+            self.rate.values.len(),
             self.opcode.values.len(),
             self.mask.values.len(),
             self.wait.values.len(),
@@ -51,7 +55,7 @@ impl Axes {
     /// The combination of a number in mixed radix, the last axis being the fastest.
     pub(super) fn point(&self, mut index: usize) -> Point {
         let lengths = self.lengths();
-        let mut digits = [0; 8];
+        let mut digits = [0; 9];
         for (digit, length) in digits.iter_mut().zip(lengths).rev() {
             *digit = index % length;
             index /= length;
@@ -74,11 +78,12 @@ impl Axes {
         let pairs = take(&self.pairs, digits[1], &mut suffix, u64::to_string);
         let in_flight = take(&self.in_flight, digits[2], &mut suffix, u64::to_string);
         let threads = take(&self.threads, digits[3], &mut suffix, u64::to_string);
-        let opcode = take(&self.opcode, digits[4], &mut suffix, variant).0;
-        let mask = take(&self.mask, digits[5], &mut suffix, variant).0;
-        let wait = take(&self.wait, digits[6], &mut suffix, variant).0;
-        let trial = take(&self.trial, digits[7], &mut suffix, |(_, text)| text.clone()).0.0;
-        Point { payload, pairs, in_flight, threads, opcode, mask, wait, trial, suffix }
+        let rate = take(&self.rate, digits[4], &mut suffix, u64::to_string);
+        let opcode = take(&self.opcode, digits[5], &mut suffix, variant).0;
+        let mask = take(&self.mask, digits[6], &mut suffix, variant).0;
+        let wait = take(&self.wait, digits[7], &mut suffix, variant).0;
+        let trial = take(&self.trial, digits[8], &mut suffix, |(_, text)| text.clone()).0.0;
+        Point { payload, pairs, in_flight, threads, rate, opcode, mask, wait, trial, suffix }
     }
 }
 

@@ -202,6 +202,20 @@ fn several_axes_stand_in_a_canonical_order() {
 }
 
 #[test]
+fn a_rate_is_an_axis_of_a_load() {
+    let text = "[workloads.x]\nkind = \"load\"\nrate = [100, 2000]\nrounds = 3_000_000\n[[matrix]]\nworkloads = [\"x-*\"]\nservers = [\"relay\"]\n";
+    let manifest = load_text(text).unwrap();
+    let slow = workload(&manifest, "x-100");
+    assert_eq!(slow.params.rate_per_s, Some(100));
+    // Three million at 100 per second, in five trials.
+    assert!(slow.timeouts.deadline_ns > 5 * 30_000 * 1_000_000_000);
+    let refused = load_text(&text.replace("[100, 2000]", "0")).unwrap_err();
+    assert!(refused.contains("`rate` is 0"), "{refused}");
+    let refused = load_text(&text.replace("\"load\"", "\"pingpong\"")).unwrap_err();
+    assert!(refused.contains("`rate` in a ping-pong"), "{refused}");
+}
+
+#[test]
 fn patterns_range_over_visible_names_only() {
     let text = |servers: &str| {
         format!("[workloads.x]\nkind = \"load\"\n[[matrix]]\nworkloads = [\"x\"]\nservers = [{servers}]\n")

@@ -26,8 +26,9 @@ impl GivenTimeouts {
 /// twice the batches, round trips being counted at a rate that any server reaches.
 fn default_deadline_ns(params: &Params, built_in: &Timeouts) -> u64 {
     const SLOWEST_NS: u64 = 400_000;
+    let each_ns = params.rate_per_s.map_or(SLOWEST_NS, |rate| SLOWEST_NS.max(1_000_000_000 / rate.max(1)));
     let ns = |extent| match extent {
-        Extent::Rounds(rounds) => u64::saturating_mul(rounds, SLOWEST_NS),
+        Extent::Rounds(rounds) => u64::saturating_mul(rounds, each_ns),
         Extent::DurationNs(ns) => ns,
     };
     let batches = ns(params.warmup).saturating_add(ns(params.trial).saturating_mul(u64::from(params.trials)));

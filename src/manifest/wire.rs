@@ -73,6 +73,9 @@ pub(super) struct WorkloadTable {
     pub(super) in_flight: Option<At<OneOrMany<u64>>>,
     /// Client threads; 1 by default.
     pub(super) threads: Option<At<OneOrMany<u64>>>,
+    /// Round trips per second that are begun over all pairs, whatever has come back: an open loop. None by default: each
+    /// begins when one has ended.
+    pub(super) rate: Option<At<OneOrMany<u64>>>,
     /// Opcode of each message; `binary` by default.
     pub(super) opcode: Option<At<OneOrMany<Opcode>>>,
     /// How the client masks its frames; `zero` by default.

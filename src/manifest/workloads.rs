@@ -26,6 +26,9 @@ pub(super) struct Declared {
     pub(super) payload: Place,
 }
 
+/// Most round trips per second that may be asked for: beyond what a clock tells apart.
+const MAX_RATE: u64 = 50_000_000;
+
 /// What a file says where its workload says nothing.
 const BUILT_IN_PAYLOAD: u64 = 16;
 const BUILT_IN_LOAD_PAIRS: u64 = 64;
@@ -34,7 +37,7 @@ const BUILT_IN_ROUNDS: u64 = 50_000;
 const BUILT_IN_TRIALS: u64 = 5;
 
 /// Expands one table to its workloads, one for each combination of its axes, in their canonical order: payload,
-/// pairs, in_flight, threads, opcode, mask, wait, rounds or duration.
+/// pairs, in_flight, threads, rate, opcode, mask, wait, rounds or duration.
 pub(super) fn expand_workload(
     file: usize,
     name: &At<String>,
@@ -86,6 +89,7 @@ pub(super) fn expand_workload(
             opcode: point.opcode,
             pairs: point.pairs.0 as u32,
             in_flight: point.in_flight.0 as u32,
+            rate_per_s: (point.rate.0 != 0).then_some(point.rate.0),
             threads: point.threads.0 as u32,
             warmup,
             trial: point.trial,
@@ -133,6 +137,7 @@ pub(super) fn check_defaults(file: usize, defaults: &WorkloadTable, problems: &m
         list(&defaults.pairs),
         list(&defaults.in_flight),
         list(&defaults.threads),
+        list(&defaults.rate),
         list(&defaults.opcode),
         list(&defaults.mask),
         list(&defaults.wait),
@@ -191,6 +196,7 @@ impl Reader<'_> {
             pairs: self.multiple("pairs", &table.pairs, &of_many.pairs, pairs),
             in_flight: self.multiple("in_flight", &table.in_flight, &of_many.in_flight, 1),
             threads: self.multiple("threads", &table.threads, &of_many.threads, 1),
+            rate: self.rate(table, of_many),
             opcode: self.axis("opcode", &table.opcode, &defaults.opcode, Opcode::Binary),
             mask: self.axis("mask", &table.mask, &defaults.mask, Mask::Zero),
             wait: self.axis("wait", &table.wait, &defaults.wait, Wait::Spin),
@@ -302,6 +308,26 @@ impl Reader<'_> {
                         format!("at most {}", u32::MAX),
                     )
                     .hint("each pair takes two connections, of which a process has some thousands"),
+                );
+            }
+        }
+        axis
+    }
+
+    /// The rate of an open loop; 0 for a closed one.
+    fn rate(&mut self, table: &WorkloadTable, defaults: &WorkloadTable) -> Axis<u64> {
+        let given = table.rate.is_some() || defaults.rate.is_some();
+        let axis = self.axis("rate", &table.rate, &defaults.rate, 0);
+        for (rate, place) in axis.values.iter().filter(|_| given) {
+            if self.kind == Kind::Pingpong {
+                self.problems.push(
+                    Problem::at(place.clone(), "`rate` in a ping-pong", "only in `load`")
+                        .hint("a ping-pong waits for each answer; `kind = \"load\"` can send on a schedule"),
+                );
+            } else if !(1..=MAX_RATE).contains(rate) {
+                self.problems.push(
+                    Problem::at(place.clone(), format!("`rate` is {rate}"), format!("1 to {MAX_RATE}"))
+                        .hint("it is a number of round trips per second, over all pairs"),
                 );
             }
         }

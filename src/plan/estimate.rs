@@ -38,6 +38,7 @@ pub fn estimate(cell: &CellId, params: &Params, rates: &dyn Rates) -> Duration {
         let factor = Some(rates.host_factor()).filter(is_one).unwrap_or(1.0);
         nominal_rate(cell, params) * factor
     });
+    let rate = params.rate_per_s.map_or(rate, |asked| rate.min(asked as f64));
     let beside = rates
         .beside(cell, params)
         .map_or_else(|| start_up_s(&cell.server) + start_up_s(&cell.client), |beside| beside.as_secs_f64());
@@ -132,6 +133,7 @@ mod tests {
             opcode: Opcode::Binary,
             pairs: 1,
             in_flight: 1,
+            rate_per_s: None,
             threads: 1,
             warmup: Extent::Rounds(10_000),
             trial: Extent::Rounds(20_000),

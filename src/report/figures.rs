@@ -51,7 +51,11 @@ impl PassFigures {
         };
 
         let mut unreadable = None;
-        for text in trials.iter().filter_map(|trial| trial.batch.latency.as_deref()) {
+        // What was sent on a schedule counts from its time on the schedule.
+        let latencies = trials
+            .iter()
+            .map(|trial| trial.batch.latency_from_schedule.as_ref().or(trial.batch.latency.as_ref()));
+        for text in latencies.flatten() {
             if let Err(error) = latency.add(text) {
                 unreadable = Some(format!("{} pass {}: {error}", record.cell.id, record.pass));
             }

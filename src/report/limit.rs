@@ -13,6 +13,8 @@ use crate::workload::Kind;
 pub enum LimitedBy {
     /// The round trip itself: one message at a time, no side saturated by work.
     Latency,
+    /// The schedule of an open loop: as much was sent as was asked for.
+    Rate,
     /// The server had no CPU time left; the figure is its own.
     Server,
     /// The client had no CPU time left and the server had: the figure is a lower bound of the server's.
@@ -29,6 +31,7 @@ impl fmt::Display for LimitedBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             LimitedBy::Latency => "latency",
+            LimitedBy::Rate => "rate",
             LimitedBy::Server => "server",
             LimitedBy::Client => "client",
             LimitedBy::Both => "both",
@@ -40,6 +43,9 @@ impl fmt::Display for LimitedBy {
 
 /// Share of the CPU time within reach from which on a side counts as saturated.
 pub(super) const SATURATED: f64 = 0.95;
+
+/// Share of an open loop's round trips that may be unsent while its schedule counts as kept, as in the record's flag.
+const UNSENT: f64 = 0.01;
 
 impl LimitedBy {
     /// Of one pass.
@@ -57,6 +63,12 @@ impl LimitedBy {
                 .iter()
                 .any(|trial| trial.batch.busy.is_some() || trial.batch.empty_polls.is_some());
             return if !polls && client == Some(true) { LimitedBy::Client } else { LimitedBy::Latency };
+        }
+
+        let unsent = record.trials.iter().map(|trial| trial.batch.unsent.unwrap_or(0)).sum::<u64>() as f64;
+        let done = record.trials.iter().map(|trial| trial.batch.rounds).sum::<u64>() as f64;
+        if params.rate_per_s.is_some() && unsent <= UNSENT * (unsent + done) {
+            return LimitedBy::Rate;
         }
 
         let cores = record.cell.cores.server.len().max(1) as f64;

@@ -73,7 +73,14 @@ pub(super) fn about_params(params: &Params) -> String {
     let mut facts = vec![format!("{} B {opcode}", thousands(params.payload))];
     if params.kind == Kind::Load {
         facts.push(count(params.pairs, "pair", "pairs"));
-        facts.push(format!("{} in flight each", params.in_flight));
+        match params.rate_per_s {
+            None => facts.push(format!("{} in flight each", params.in_flight)),
+            Some(rate) => facts.push(format!(
+                "{} round trips a second on schedule, {} in flight each at most, latencies from the schedule",
+                thousands(rate),
+                params.in_flight
+            )),
+        }
         facts.push(count(params.threads, "client thread", "client threads"));
     }
     if params.mask == Mask::Random {

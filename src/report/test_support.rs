@@ -41,6 +41,7 @@ impl Made {
             opcode: Opcode::Binary,
             pairs: 1,
             in_flight: 1,
+            rate_per_s: None,
             threads: 1,
             warmup: Extent::Rounds(20_000),
             trial: Extent::Rounds(TRIAL_ROUNDS),
@@ -181,6 +182,7 @@ impl Made {
                 latency: Some(encode_histogram(&histogram)),
                 empty_polls: self.busy.map(|_| 1_000_000),
                 busy: self.busy,
+                ..Batch::default()
             },
             window_ns: elapsed_ns,
             ..Trial::default()

@@ -197,6 +197,7 @@ fn trial(rate: f64) -> Trial {
             latency: Some(stats::encode_histogram(&histogram)),
             empty_polls: Some(10),
             busy: Some(0.5),
+            ..Batch::default()
         },
         window_ns: elapsed_ns,
         server: used(0.5),

@@ -28,6 +28,7 @@ pub(super) struct Engine<C: Connection> {
     workers: Vec<Worker<C>>,
     params: Params,
     latency: Latency,
+    latency_from_schedule: Latency,
     /// What one reading of the clock costs, in nanoseconds.
     clock_cost_ns: f64,
     halt: Arc<AtomicBool>,
@@ -90,8 +91,17 @@ impl<C: Connection> Engine<C> {
             worker.pin()?;
         }
         let latency = Latency::new(clock.resolution_ns);
+        let latency_from_schedule = latency.clone();
         let counters = Counters::default();
-        let engine = Engine { workers, params, latency, clock_cost_ns: clock.cost_ns, halt, counters };
+        let engine = Engine {
+            workers,
+            params,
+            latency,
+            latency_from_schedule,
+            clock_cost_ns: clock.cost_ns,
+            halt,
+            counters,
+        };
         Ok((engine, connected))
     }
 
@@ -111,6 +121,7 @@ impl<C: Connection> Engine<C> {
         let (kind, pairs, halt) = (self.params.kind, self.params.pairs, &*self.halt);
         let work = |index: usize, worker: &mut Worker<C>| {
             worker.latency.clear();
+            worker.latency_from_schedule.clear();
             let pinned = worker.pin();
             // Also when that failed: the others wait.
             barrier.wait();
@@ -157,6 +168,13 @@ impl<C: Connection> Engine<C> {
             self.latency.clear();
             self.workers.iter().for_each(|worker| self.latency.add(&worker.latency));
             batch.latency = Some(self.latency.encode());
+            if self.params.rate_per_s.is_some() {
+                self.latency_from_schedule.clear();
+                let all = &mut self.latency_from_schedule;
+                self.workers.iter().for_each(|worker| all.add(&worker.latency_from_schedule));
+                batch.latency_from_schedule = Some(all.encode());
+                batch.unsent = Some(tallies.iter().map(|tally| tally.unsent).sum());
+            }
             if self.params.wait == Wait::Spin {
                 batch.empty_polls = Some(tallies.iter().map(|tally| tally.idle.polls()).sum());
                 batch.busy =
@@ -282,7 +300,7 @@ mod tests {
 
     fn tally(started_ns: u64, marks: &[(u64, u64)]) -> Tally {
         let marks = marks.iter().map(|&(rounds, at_ns)| Mark { rounds, at_ns }).collect();
-        Tally { started_ns, marks, idle: Idle::new() }
+        Tally { started_ns, marks, idle: Idle::new(), unsent: 0 }
     }
 
     #[test]
@@ -317,7 +335,7 @@ mod tests {
         }
         let slept_ns = now_ns() - begun_ns;
         let marks = vec![Mark { rounds: 1, at_ns: begun_ns + 4 * slept_ns }];
-        let busy = busy(Tally { started_ns: begun_ns, marks, idle }, 20.0);
+        let busy = busy(Tally { started_ns: begun_ns, marks, idle, unsent: 0 }, 20.0);
         assert!((0.6..0.9).contains(&busy), "{busy}");
     }
 

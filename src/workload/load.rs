@@ -1,10 +1,13 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use rustix::io::Errno;
+
 use super::clock::now_ns;
 use super::connection::{Connection, Sent};
 use super::idle::Idle;
 use super::judge::Fault;
+use super::open::Open;
 use super::pace::Pace;
 use super::payload::End;
 use super::worker::{BLOCK_FOR, Stop, Tally, Trouble, Worker, check_halt, socket_of, token};
@@ -35,11 +38,19 @@ pub(super) fn run<C: Connection>(
         last_ns: 0,
         sweeping: false,
         idle: Idle::new(),
+        open: worker.params.rate_per_s.map(|rate| {
+            let share = pairs as f64 / f64::from(worker.params.pairs);
+            Open::new(rate as f64 * share, pairs, in_flight)
+        }),
         worker,
     };
     let started_ns = batch.play()?;
-    let Batch { pace, done, last_ns, idle, .. } = batch;
-    Ok(Tally { started_ns, marks: pace.finish(done, last_ns), idle })
+    let Batch { worker, pace, done, last_ns, idle, open, .. } = batch;
+    let unsent = match (&open, pace.end_ns()) {
+        (Some(open), Some(end_ns)) => open.give_up(end_ns, now_ns(), &mut worker.latency_from_schedule),
+        _ => 0,
+    };
+    Ok(Tally { started_ns, marks: pace.finish(done, last_ns), idle, unsent })
 }
 
 /// How far a pair was when it was last looked after.
@@ -70,6 +81,8 @@ struct Batch<'a, C: Connection> {
     /// Whether stragglers are being looked after, so that what they bring does not begin that again.
     sweeping: bool,
     idle: Idle,
+    /// The schedule, in an open loop.
+    open: Option<Open>,
 }
 
 impl<C: Connection> Batch<'_, C> {
@@ -78,6 +91,11 @@ impl<C: Connection> Batch<'_, C> {
         self.last_ns = started_ns;
         self.pace.start(started_ns);
         self.swept.fill(Swept { progress: 0, since_ns: started_ns });
+        if let Some(open) = &mut self.open {
+            open.start(started_ns);
+            self.serve_on_schedule()?;
+            return Ok(started_ns);
+        }
         for place in 0..self.in_flight {
             for i in 0..self.worker.pairs.len() {
                 let now_ns = now_ns();
@@ -137,9 +155,7 @@ impl<C: Connection> Batch<'_, C> {
         let mut idle_polls = 0;
         while self.done < self.begun {
             let poller = self.worker.poller.as_mut().expect("chosen by whether there is one");
-            let ready = poller
-                .wait(timeout)
-                .map_err(|errno| Fault::failure(format!("waiting for the sockets failed: {errno}")))?;
+            let ready = poller.wait(timeout).map_err(cannot_wait)?;
             if ready == 0 {
                 self.idle.nothing();
                 idle_polls += 1;
@@ -151,19 +167,83 @@ impl<C: Connection> Batch<'_, C> {
             }
             idle_polls = 0;
             self.idle.something();
-            for index in 0..ready {
-                let poller = self.worker.poller.as_ref().expect("as above");
-                let (i, end) = socket_of(poller.token(index));
-                match end {
-                    End::A => self.serve_a(i)?,
-                    End::B => self.serve_b(i)?,
-                };
-            }
+            self.serve_ready(ready)?;
             if !self.queued.is_empty() {
                 self.flush_queued()?;
             }
         }
         Ok(())
+    }
+
+    /// Begins round trips when they are due, and in between serves what has arrived.
+    fn serve_on_schedule(&mut self) -> Result<(), Stop> {
+        let block = self.worker.params.wait == Wait::Block;
+        loop {
+            let now_ns = now_ns();
+            let next_due_ns = self.begin_those_due(now_ns)?;
+            if self.done == self.begun && !self.pace.may_begin(self.begun, now_ns) {
+                return Ok(());
+            }
+            if self.pace.is_due(self.done, now_ns) {
+                self.look_up(now_ns)?;
+            }
+            let until_due = Duration::from_nanos(next_due_ns.saturating_sub(now_ns));
+            let served = match &mut self.worker.poller {
+                Some(poller) => {
+                    let timeout = if block { until_due.min(BLOCK_FOR) } else { Duration::ZERO };
+                    let ready = poller.wait(timeout).map_err(cannot_wait)?;
+                    self.serve_ready(ready)?
+                }
+                None => self.serve_outstanding()?,
+            };
+            self.note(served);
+            if !self.queued.is_empty() {
+                self.flush_queued()?;
+            }
+        }
+    }
+
+    /// Begins what is due, as far as there is room. Returns when the next is due.
+    #[inline]
+    fn begin_those_due(&mut self, now_ns: u64) -> Result<u64, Stop> {
+        loop {
+            let open = self.open.as_mut().expect("only called in an open loop");
+            let due_ns = open.next_due_ns();
+            if due_ns > now_ns || !self.pace.may_begin(self.begun, now_ns) {
+                return Ok(due_ns);
+            }
+            let Some((i, place)) = open.take(&self.oldest) else { return Ok(due_ns) };
+            self.begin(i, place, super::clock::now_ns())?;
+        }
+    }
+
+    /// Asks every socket that a message is on its way to; whether any had one.
+    fn serve_outstanding(&mut self) -> Result<bool, Stop> {
+        let mut served = false;
+        for i in 0..self.worker.pairs.len() {
+            let pair = &self.worker.pairs[i];
+            let (to_a, to_b) = (pair.outstanding(End::A), pair.outstanding(End::B));
+            if to_b != 0 {
+                served |= self.serve_b(i)?;
+            }
+            if to_a != 0 {
+                served |= self.serve_a(i)?;
+            }
+        }
+        Ok(served)
+    }
+
+    /// Serves the sockets that the kernel named; whether there were any.
+    fn serve_ready(&mut self, ready: usize) -> Result<bool, Stop> {
+        for index in 0..ready {
+            let poller = self.worker.poller.as_ref().expect("it was just asked");
+            let (i, end) = socket_of(poller.token(index));
+            match end {
+                End::A => self.serve_a(i)?,
+                End::B => self.serve_b(i)?,
+            };
+        }
+        Ok(ready != 0)
     }
 
     /// Answers what has reached end B of a pair; whether there was anything.
@@ -200,7 +280,10 @@ impl<C: Connection> Batch<'_, C> {
             self.worker.latency.record(now_ns - self.begun_ns[place]);
             self.oldest[i] = if oldest + 1 == self.in_flight { 0 } else { oldest + 1 };
             self.done += 1;
-            if self.pace.may_begin(self.begun, now_ns) {
+            if let Some(open) = &mut self.open {
+                let due_ns = open.give_back(i, oldest);
+                self.worker.latency_from_schedule.record(now_ns - due_ns);
+            } else if self.pace.may_begin(self.begun, now_ns) {
                 self.begin(i, oldest, now_ns)?;
             }
         }
@@ -316,4 +399,9 @@ impl<C: Connection> Batch<'_, C> {
         self.serve_a(i)?;
         Ok(())
     }
+}
+
+#[cold]
+fn cannot_wait(errno: Errno) -> Stop {
+    Fault::failure(format!("waiting for the sockets failed: {errno}")).into()
 }

@@ -10,6 +10,7 @@ mod latency;
 mod library;
 mod load;
 mod native;
+mod open;
 mod pace;
 mod pair;
 mod params;

@@ -64,6 +64,11 @@ impl Pace {
         begun < self.target && now_ns < self.end_ns
     }
 
+    /// When the time is over; none when a count ends it.
+    pub(super) fn end_ns(&self) -> Option<u64> {
+        matches!(self.extent, Extent::DurationNs(_)).then_some(self.end_ns)
+    }
+
     /// Whether [`Pace::look_up`] is to be called.
     #[inline]
     pub(super) fn is_due(&self, done: u64, now_ns: u64) -> bool {

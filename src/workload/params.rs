@@ -68,6 +68,10 @@ pub struct Params {
     pub pairs: u32,
     /// Messages that each pair keeps in flight; 1 in `pingpong`.
     pub in_flight: u32,
+    /// Round trips per second that are begun over all pairs, whatever has come back (an open loop): then `in_flight` is the
+    /// most that a pair has in flight. None for a closed loop, in which each round trip begins when one has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_per_s: Option<u64>,
     /// Client threads; 1 in `pingpong`. Pairs are divided evenly among them.
     pub threads: u32,
     /// What ends the warm-up, which is not counted.

@@ -41,7 +41,7 @@ pub(super) fn run<C: Connection>(
     let (started_ns, marks) = turns.play(Pace::new(extent, slices), &mut worker.latency)?;
     let idle = turns.idle;
     set_waits(worker, false)?;
-    Ok(Tally { started_ns, marks, idle })
+    Ok(Tally { started_ns, marks, idle, unsent: 0 })
 }
 
 struct Turns<'a, C: Connection> {

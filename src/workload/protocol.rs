@@ -102,6 +102,13 @@ pub struct Batch {
     /// Latency of each round trip in nanoseconds, as an HdrHistogram in its V2 encoding, in base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<String>,
+    /// In an open loop: latency of each round trip from the time at which it was due, which counts what waited to be sent
+    /// (coordinated omission). Round trips that were never begun are in it with the time they had waited at the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_from_schedule: Option<String>,
+    /// In an open loop: round trips that were due within the window and never begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsent: Option<u64>,
     /// Polls that found nothing, over all threads (busy-polled clients only).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub empty_polls: Option<u64>,

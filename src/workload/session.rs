@@ -131,6 +131,9 @@ fn check(job: &ClientJob) -> Result<SocketAddrV4, Fault> {
     if params.kind == Kind::Pingpong && (params.pairs, params.in_flight, params.threads) != (1, 1, 1) {
         return refuse("a ping-pong has one pair, one message in flight and one thread".to_owned());
     }
+    if params.kind == Kind::Pingpong && params.rate_per_s.is_some() || params.rate_per_s == Some(0) {
+        return refuse("a rate is above zero, and only of a load".to_owned());
+    }
     if matches!(params.trial, Extent::Rounds(0) | Extent::DurationNs(0)) {
         return refuse("a trial of nothing measures nothing".to_owned());
     }

@@ -66,6 +66,8 @@ pub(super) struct Worker<C: Connection> {
     pub(super) pairs: Vec<Pair<C>>,
     pub(super) kit: C::Kit,
     pub(super) latency: Latency,
+    /// The same from the time at which each was due, in an open loop.
+    pub(super) latency_from_schedule: Latency,
     pub(super) params: Params,
     pub(super) rules: Rules,
     /// Finds the sockets that are ready; none when all are asked in turn.
@@ -80,6 +82,8 @@ pub(super) struct Tally {
     /// The end of each slice.
     pub(super) marks: Vec<Mark>,
     pub(super) idle: Idle,
+    /// Round trips that were due and never begun, in an open loop.
+    pub(super) unsent: u64,
 }
 
 impl<C: Connection> Worker<C> {
@@ -113,6 +117,7 @@ impl<C: Connection> Worker<C> {
             pairs,
             kit: C::kit(params),
             latency: Latency::new(resolution_ns),
+            latency_from_schedule: Latency::new(resolution_ns),
             params: params.clone(),
             rules,
             poller,

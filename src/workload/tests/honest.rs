@@ -21,7 +21,11 @@ fn relay() -> Server {
 }
 
 fn latencies(batch: &Batch) -> Histogram<u64> {
-    let bytes = BASE64.decode(batch.latency.as_ref().unwrap()).unwrap();
+    decoded(batch.latency.as_ref().unwrap())
+}
+
+fn decoded(encoded: &str) -> Histogram<u64> {
+    let bytes = BASE64.decode(encoded).unwrap();
     Deserializer::new().deserialize(&mut bytes.as_slice()).unwrap()
 }
 
@@ -239,4 +243,72 @@ fn a_wish_to_stop_ends_a_batch_quietly() {
             assert!(matches!(seen.last(), Some(ClientEvent::Warm { .. })), "{seen:?}");
         }
     }
+}
+
+/// A server that stops for 100 ms within a trial of 500 ms delays a fifth of what arrives evenly. A closed loop waits with
+/// it, and so asks it almost nothing meanwhile; an open loop does not.
+#[test]
+fn an_open_loop_sees_the_stall_that_a_closed_one_hides() {
+    for client in BUILT_IN_CLIENTS {
+        let p90_ms = |rate_per_s, from_schedule| {
+            let server = Server::tampering(|number, _, _, _| {
+                if number == 200 {
+                    thread::sleep(Duration::from_millis(100));
+                }
+            });
+            let mut job = job(client, server.port, Kind::Load);
+            (job.params.pairs, job.params.threads, job.params.rate_per_s) = (4, 1, rate_per_s);
+            job.params.warmup = Extent::Rounds(10);
+            job.params.trial = Extent::DurationNs(500_000_000);
+            let batch = first_trial(&job);
+            let encoded = if from_schedule { batch.latency_from_schedule } else { batch.latency };
+            decoded(&encoded.unwrap()).value_at_quantile(0.9) as f64 / 1e6
+        };
+        let (closed, open) = (p90_ms(None, false), p90_ms(Some(1000), true));
+        assert!(
+            closed < 20.0 && open > 20.0,
+            "{client}: {closed} ms in a closed loop, {open} ms in an open one"
+        );
+    }
+}
+
+#[test]
+fn an_open_loop_keeps_its_rate_whatever_waits_and_polls() {
+    for client in BUILT_IN_CLIENTS {
+        for (wait, pairs) in [(Wait::Spin, 3), (Wait::Block, 3), (Wait::Spin, 200)] {
+            let server = relay();
+            let mut job = job(client, server.port, Kind::Load);
+            (job.params.pairs, job.params.threads, job.params.wait) = (pairs, 1, wait);
+            job.params.rate_per_s = Some(500);
+            job.params.trial = Extent::DurationNs(300_000_000);
+            let batch = first_trial(&job);
+            // Due at 0, 2, … 298 ms.
+            assert_eq!(batch.rounds + batch.unsent.unwrap(), 150, "{client} {wait:?} {pairs}: {batch:?}");
+            assert!(batch.unsent.unwrap() < 30, "{batch:?}");
+            let all = decoded(batch.latency_from_schedule.as_ref().unwrap());
+            assert_eq!(all.len(), 150);
+            assert_eq!(latencies(&batch).len(), batch.rounds);
+        }
+    }
+}
+
+#[test]
+fn a_rate_beyond_the_server_leaves_round_trips_unsent_and_says_so() {
+    let server = relay();
+    let mut job = job("native", server.port, Kind::Load);
+    (job.params.pairs, job.params.threads, job.params.rate_per_s) = (2, 1, Some(5_000_000));
+    job.params.trial = Extent::DurationNs(50_000_000);
+    let batch = first_trial(&job);
+    assert!(batch.unsent.unwrap() > 100_000, "{batch:?}");
+    assert!(batch.elapsed_ns < 300_000_000, "{batch:?}");
+}
+
+fn first_trial(job: &ClientJob) -> Batch {
+    events(job)
+        .into_iter()
+        .find_map(|event| match event {
+            ClientEvent::Trial { batch, .. } => Some(batch),
+            _ => None,
+        })
+        .unwrap()
 }

@@ -27,6 +27,7 @@ fn job(client: &str, port: u16, kind: Kind) -> ClientJob {
             opcode: Opcode::Binary,
             pairs,
             in_flight: 1,
+            rate_per_s: None,
             threads,
             warmup: Extent::Rounds(40),
             trial: Extent::Rounds(120),
