@@ -40,7 +40,7 @@ impl Progress {
                     self.bar.println(format!("{}  {cell}  {}", self.pass, brief(outcome, *rate_per_s)));
                 }
                 self.bar.set_position(u64::from(*order) + 1);
-                self.bar.set_message(format!("{}  about {} left", self.pass, time(*left_s)));
+                self.bar.set_message(format!("{}{}", self.pass, left(*left_s)));
                 self.bar.force_draw();
             }
             Event::Warning { message } => self.bar.println(format!("warning: {message}")),
@@ -90,12 +90,12 @@ impl<W: Write> Lines<W> {
                 let width = self.total.to_string().len();
                 let took = (record.finished_at - record.started_at).to_std().unwrap_or_default();
                 format!(
-                    "[{:>width$}/{}] pass {pass}  {cell}  {}  {:.1} s  about {} left",
+                    "[{:>width$}/{}] pass {pass}  {cell}  {}  {:.1} s{}",
                     order + 1,
                     self.total,
                     brief(outcome, *rate_per_s),
                     took.as_secs_f64(),
-                    time(*left_s)
+                    left(*left_s)
                 )
             }
             Event::Warning { message } => format!("warning: {message}"),
@@ -104,6 +104,11 @@ impl<W: Write> Lines<W> {
         // Whoever no longer reads misses nothing that the records do not hold.
         let _ = writeln!(self.out, "{line}");
     }
+}
+
+/// The time that is left, where there is any.
+fn left(left_s: f64) -> String {
+    if left_s > 0.0 { format!("  about {} left", time(left_s)) } else { String::new() }
 }
 
 /// The event stream as JSON, a line each.

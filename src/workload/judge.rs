@@ -34,6 +34,13 @@ impl Fault {
         Fault { reason: Some(reason), detail, found }
     }
 
+    /// A message that reached another pair than its own.
+    fn mixed_up(at: &str, identity: Identity) -> Self {
+        let sender = format!("end {} of pair {}", identity.end.name(), identity.pair);
+        let detail = format!("{at} received message {} of {sender}", identity.sequence);
+        Fault::of(VoidReason::PartnerMixedUp, detail, |_| {})
+    }
+
     /// Messages that did not arrive within the stall time.
     pub(super) fn lost(missing: u64, whose: String, stall: Duration) -> Self {
         let messages = if missing == 1 { "message" } else { "messages" };
@@ -86,10 +93,15 @@ impl<C: Connection> Court<'_, C> {
         let identity = payload::identify(&arrived.payload)
             .filter(|identity| arrived.payload.len() == rules.payload && identity.pair < self.pairs);
         let Some(identity) = identity else {
-            return rules.altered(&worker.pairs[i], end, &at, &arrived);
+            return rules.altered_or_unasked(&mut worker.pairs[i], &mut worker.kit, end, &at, &arrived);
         };
         if identity.pair == number {
-            return rules.judge(&mut worker.pairs[i], &mut worker.kit, end, &at, &arrived, identity);
+            let fault = rules.judge(&mut worker.pairs[i], &mut worker.kit, end, &at, &arrived, identity);
+            // What is lost may have gone to another pair, which had no reason to look.
+            return match fault.reason {
+                Some(VoidReason::LostMessages) => self.found_elsewhere(number).unwrap_or(fault),
+                _ => fault,
+            };
         }
         // Where it came from nobody can tell: it is a message of another pair, or one of this pair with another number
         // on it. Then one must be missing here, and none there.
@@ -106,9 +118,7 @@ impl<C: Connection> Court<'_, C> {
         {
             return rules.altered(&self.workers[w].pairs[i], end, &at, &arrived);
         }
-        let sequence = identity.sequence;
-        let sender = format!("end {} of pair {}", identity.end.name(), identity.pair);
-        Fault::of(VoidReason::PartnerMixedUp, format!("{at} received message {sequence} of {sender}"), |_| {})
+        Fault::mixed_up(&at, identity)
     }
 
     fn find(&self, number: u32) -> Option<(usize, usize)> {
@@ -116,6 +126,30 @@ impl<C: Connection> Court<'_, C> {
             let i = worker.pairs.iter().position(|pair| pair.number == number)?;
             Some((w, i))
         })
+    }
+
+    /// Looks at the other pairs for a message of this one.
+    fn found_elsewhere(&mut self, number: u32) -> Option<Fault> {
+        for worker in self.workers.iter_mut() {
+            for pair in worker.pairs.iter_mut().filter(|pair| pair.number != number) {
+                for end in End::BOTH {
+                    let surprise = loop {
+                        match pair.receive(end, &mut worker.kit) {
+                            Ok(0) => break None,
+                            Ok(_) => {}
+                            Err(surprise) => break Some(*surprise),
+                        }
+                    };
+                    let Some(Surprise::Message(arrived)) = surprise else { continue };
+                    let identity = payload::identify(&arrived.payload);
+                    if let Some(identity) = identity.filter(|identity| identity.pair == number) {
+                        let at = format!("end {} of pair {}", end.name(), pair.number);
+                        return Some(Fault::mixed_up(&at, identity));
+                    }
+                }
+            }
+        }
+        None
     }
 
     /// Whether a message was sent and has not reached the end that it was meant for.
@@ -167,11 +201,7 @@ impl Rules {
             return Fault::of(VoidReason::UnaskedMessage, detail, |found| found.doubled = 1);
         }
         if ahead >= outstanding {
-            if outstanding > 0 {
-                return self.altered(pair, end, at, arrived);
-            }
-            let detail = format!("{at} received message {sequence}, which nobody had sent");
-            return Fault::of(VoidReason::UnaskedMessage, detail, |_| {});
+            return self.altered_or_unasked(pair, kit, end, at, arrived);
         }
         let mut gap: Vec<u32> = (0..ahead).map(|i| expected.wrapping_add(i)).collect();
         let filled = self.wait_for(pair, kit, end, self.stall, |arrived| {
@@ -192,6 +222,24 @@ impl Rules {
         }
         let whose = format!("from number {expected} on, of those to {at} (number {sequence} came instead),");
         Fault::lost(u64::from(ahead), whose, self.stall)
+    }
+
+    /// A message that nobody sent so: one in place of the expected one, or one too many, after which that comes.
+    fn altered_or_unasked<C: Connection>(
+        &self,
+        pair: &mut Pair<C>,
+        kit: &mut C::Kit,
+        end: End,
+        at: &str,
+        arrived: &Arrived,
+    ) -> Fault {
+        let (expected, outstanding) = (pair.expected(end), pair.outstanding(end));
+        let is_expected = |arrived: &Arrived| self.sequence_of(arrived) == Some(expected);
+        if outstanding > 0 && !self.wait_for(pair, kit, end, SECOND_LOOK, is_expected) {
+            return self.altered(pair, end, at, arrived);
+        }
+        let detail = format!("{at} received {} bytes that nobody had sent", arrived.payload.len());
+        Fault::of(VoidReason::UnaskedMessage, detail, |_| {})
     }
 
     /// What was wrong with a message that nobody sent so.

@@ -1,7 +1,21 @@
+//! `runner run`: `mod` is the verb, the others are its parts: what an earlier part of the run has finished, what is run,
+//! who is told, what is kept about the run, and how it ends.
+
+mod consumers;
+mod earlier;
+mod ending;
+mod meta;
+mod specs;
+
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
+use self::consumers::Consumers;
+use self::earlier::Earlier;
+use self::ending::ending;
+use self::meta::{first_meta, planned_cell};
+use self::specs::{client_spec, server_spec};
 use super::past::PastRates;
 use super::selection::{fit_lines, load_manifest, parse_budget};
 use super::setup::SetupProgress;
@@ -10,17 +24,11 @@ use crate::catalog::{self, Catalog};
 use crate::exit::{Ending, Exit, UserError};
 use crate::host::Host;
 use crate::manifest::{Manifest, cores_from_flags};
-use crate::plan::{
-    ClientSpec, Cores, Job, Plan, Program, Role, ServerSpec, Step, estimate, fit, order, resolve,
-};
-use crate::record::store::{
-    ExcludedCell, PlannedCell, RUN_SCHEMA, RunMeta, SourceText, Store, StoreError, new_run_id,
-};
-use crate::record::{Counts, Outcome};
+use crate::plan::{Cores, Job, Plan, Step, estimate, fit, order, resolve};
+use crate::record::Outcome;
+use crate::record::store::{RunMeta, Store, StoreError, new_run_id};
 use crate::report::{self, Style};
-use crate::schedule::{
-    Cancel, Event, Executor, Fake, JsonLines, Lines, Local, Planned, ProgressBar, Ran, run_passes,
-};
+use crate::schedule::{Cancel, Event, Executor, Fake, Local, Planned, run_passes};
 
 /// Arguments of `runner run`.
 #[derive(Debug, clap::Args)]
@@ -228,53 +236,6 @@ pub fn run(args: Args, terminal: &Terminal) -> Result<Ending, UserError> {
     Ok(ending(&ran, trouble, args.allow_skips || manifest.allow_skips, store.folder(), &args.manifest))
 }
 
-/// What makes the exit code, the first that applies.
-fn ending(ran: &Ran, trouble: Option<String>, allow_skips: bool, folder: &Path, manifest: &Path) -> Ending {
-    let counts = &ran.counts;
-    let go_on = format!("`runner run {} --resume {}` goes on", manifest.display(), folder.display());
-    if ran.interrupted {
-        let why = format!(
-            "interrupted; {} of {} executions are kept; {go_on}",
-            counts.planned - counts.missing(),
-            counts.planned
-        );
-        return Ending::new(Exit::Interrupted, why);
-    }
-    if let Some(trouble) = trouble {
-        return Ending::new(
-            Exit::Unwritable,
-            format!("{trouble}; stopped after the cell that met it; {go_on}"),
-        );
-    }
-    let mut missing = Vec::new();
-    for (count, what) in [
-        (counts.failed, "failed"),
-        (counts.void, "void"),
-        (counts.skipped, "skipped"),
-        (counts.missing(), "missing"),
-    ] {
-        if count > 0 {
-            missing.push(format!("{count} {what}"));
-        }
-    }
-    let only_skips = counts.failed + counts.void + counts.missing() == 0;
-    match missing.is_empty() {
-        true => Ending::done(),
-        false if only_skips && allow_skips => Ending::new(
-            Exit::Done,
-            format!(
-                "done, but for {} of {} executions, which may be left out",
-                missing.join(", "),
-                counts.planned
-            ),
-        ),
-        false => Ending::new(
-            Exit::Incomplete,
-            format!("incomplete: {} of {} executions", missing.join(", "), counts.planned),
-        ),
-    }
-}
-
 /// Installs what the plan's cells need. Says why for each server or client that cannot be had.
 fn install(catalog: &Catalog, plan: &Plan, terminal: &Terminal) -> BTreeMap<String, String> {
     let mut servers: Vec<String> = plan.cells.iter().map(|cell| cell.id.server.clone()).collect();
@@ -299,110 +260,6 @@ fn pick_cores(args: &Args, manifest: &Manifest, host: &Host, threads: u32) -> Re
     }
 }
 
-fn server_spec(
-    catalog: &Catalog,
-    name: &str,
-    fake: bool,
-    skips: &BTreeMap<String, String>,
-    skipped: &mut Option<String>,
-) -> ServerSpec {
-    let blank = || {
-        let (implementation, runtime) =
-            name.split_once('@').map_or((name, None), |(name, on)| (name, Some(on)));
-        ServerSpec {
-            name: implementation.to_owned(),
-            runtime: runtime.map(str::to_owned),
-            role: Role::Relay,
-            program: Program::default(),
-            settings: BTreeMap::new(),
-            max_payload: None,
-        }
-    };
-    if fake {
-        return blank();
-    }
-    let resolved = match skips.get(name) {
-        Some(reason) => Err(reason.clone()),
-        None => catalog.resolve_server(name, Role::Relay),
-    };
-    resolved.unwrap_or_else(|reason| {
-        skipped.get_or_insert(reason);
-        blank()
-    })
-}
-
-fn client_spec(
-    catalog: &Catalog,
-    name: &str,
-    fake: bool,
-    skips: &BTreeMap<String, String>,
-    skipped: &mut Option<String>,
-) -> ClientSpec {
-    let blank = || {
-        let (generator, runtime) = name.split_once('@').map_or((name, None), |(name, on)| (name, Some(on)));
-        ClientSpec {
-            name: generator.to_owned(),
-            runtime: runtime.map(str::to_owned),
-            program: Program::default(),
-        }
-    };
-    if fake {
-        return blank();
-    }
-    let resolved = match skips.get(name) {
-        Some(reason) => Err(reason.clone()),
-        None => catalog.resolve_client(name),
-    };
-    resolved.unwrap_or_else(|reason| {
-        skipped.get_or_insert(reason);
-        blank()
-    })
-}
-
-fn planned_cell(planned: &Planned) -> PlannedCell {
-    PlannedCell {
-        id: planned.job.cell.id.clone(),
-        content_id: planned.skipped.is_none().then(|| planned.job.cell.content_id()),
-        skipped: planned.skipped.clone(),
-    }
-}
-
-fn first_meta(
-    args: &Args,
-    manifest: &Manifest,
-    plan: &Plan,
-    run_id: &str,
-    seed: u64,
-    now: chrono::DateTime<chrono::Utc>,
-) -> RunMeta {
-    RunMeta {
-        schema: RUN_SCHEMA.to_owned(),
-        run_id: run_id.to_owned(),
-        manifest: manifest.name.clone(),
-        title: manifest.title.clone(),
-        started_at: now,
-        finished_at: None,
-        interrupted: false,
-        argv: if args.fake.is_some() { Vec::new() } else { std::env::args().collect() },
-        seed,
-        passes: manifest.passes,
-        control: manifest.control.clone(),
-        cells: Vec::new(),
-        excluded: plan
-            .excluded
-            .iter()
-            .map(|excluded| ExcludedCell { id: excluded.id.clone(), reason: excluded.reason.clone() })
-            .collect(),
-        counts: Counts::default(),
-        runner_version: env!("CARGO_PKG_VERSION").to_owned(),
-        sources: manifest
-            .sources
-            .iter()
-            .map(|(path, text)| SourceText { path: path.display().to_string(), text: text.clone() })
-            .collect(),
-    }
-}
-
 fn time_of(
     cells: &[Planned],
     steps: &[Step],
@@ -413,99 +270,4 @@ fn time_of(
         .filter(|step| cells[step.cell].skipped.is_none() && finished(&cells[step.cell], step.pass).is_none())
         .map(|step| cells[step.cell].estimate)
         .fold(Duration::ZERO, Duration::saturating_add)
-}
-
-/// A run that did not finish.
-struct Earlier {
-    folder: PathBuf,
-    meta: RunMeta,
-    /// Outcomes that are kept, by content id and pass.
-    kept: BTreeMap<(String, u32), Outcome>,
-}
-
-impl Earlier {
-    fn find(named: &Path, manifest: &Manifest, out: &Path) -> Result<Self, UserError> {
-        let folder = if named == Path::new("latest") {
-            report::find_run(named, &out.join(&manifest.name))
-                .or_else(|_| report::find_run(&Path::new(&manifest.name).join("latest"), out))?
-        } else {
-            report::find_run(named, out)?
-        };
-        let folder = folder.canonicalize().unwrap_or(folder);
-        let meta = report::read_meta(&folder)?;
-        if meta.manifest != manifest.name {
-            return Err(UserError::new(
-                Exit::Usage,
-                format!("`{}` is a run of `{}`, not of `{}`", folder.display(), meta.manifest, manifest.name),
-            )
-            .hint("name the manifest that it was made from"));
-        }
-        let files = report::record_files(&folder).map_err(|error| {
-            UserError::new(Exit::Usage, format!("`{}` cannot be read: {error}", folder.display()))
-        })?;
-        let mut kept = BTreeMap::new();
-        for path in files {
-            match report::read_record(&path) {
-                Ok(record) => {
-                    if matches!(record.outcome, Outcome::Ok | Outcome::Void { .. }) {
-                        kept.insert((record.content_id, record.pass), record.outcome);
-                    }
-                }
-                // It is measured again; the broken file stays beside the new one.
-                Err(why) => eprintln!("warning: `{}` {why}; its cell is run again", path.display()),
-            }
-        }
-        Ok(Earlier { folder, meta, kept })
-    }
-
-    fn finished(&self, planned: &Planned, pass: u32) -> Option<Outcome> {
-        self.kept.get(&(planned.job.cell.content_id(), pass)).cloned()
-    }
-
-    /// What differs between the plan of the earlier part and this one, in sentences.
-    fn changed(&self, cells: &[Planned]) -> Vec<String> {
-        cells
-            .iter()
-            .filter_map(|planned| {
-                let id = &planned.job.cell.id;
-                match self.meta.cells.iter().find(|cell| cell.id == *id) {
-                    None => Some(format!("{id} is new in this run")),
-                    Some(cell) => {
-                        let before = cell.content_id.as_ref()?;
-                        (*before != planned.job.cell.content_id())
-                            .then(|| format!("{id} has changed since; it is measured anew"))
-                    }
-                }
-            })
-            .collect()
-    }
-}
-
-/// Who shows the events.
-enum Consumers {
-    Bar(ProgressBar),
-    Lines(Lines<std::io::Stderr>),
-    Json(JsonLines<std::io::Stdout>),
-}
-
-impl Consumers {
-    fn new(args: &Args, terminal: &Terminal) -> Self {
-        match args.format {
-            Format::Json => Consumers::Json(JsonLines::new(std::io::stdout())),
-            Format::Human if terminal.stderr_is_terminal => Consumers::Bar(ProgressBar::new()),
-            Format::Human => Consumers::Lines(Lines::new(std::io::stderr())),
-        }
-    }
-
-    fn show(&mut self, event: &Event) {
-        match self {
-            Consumers::Bar(bar) => bar.show(event),
-            Consumers::Lines(lines) => lines.show(event),
-            Consumers::Json(json) => {
-                if let Err(error) = json.show(event) {
-                    eprintln!("warning: stdout could not be written: {error}");
-                }
-            }
-        }
-    }
 }
