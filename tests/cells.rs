@@ -89,7 +89,7 @@ impl Bench {
                 let said: Vec<&str> = text.lines().filter(|line| line.starts_with('[')).collect();
                 let fine =
                     |line: &&str| line.contains("  ok  ") || MACHINE.iter().any(|why| line.contains(why));
-                assert!(said.iter().all(|line| fine(&line)), "{text}");
+                assert!(said.iter().all(|line| fine(line)), "{text}");
             }
             _ => panic!("{text}"),
         }
