@@ -6,6 +6,8 @@
 //! at spaces and may hold `{port}`, `{kind}`, `{payload}`, `{connections}`, `{warmup}`, `{rounds}` and `{trials}`,
 //! where `{connections}` stands for pairs of connections. Run `cargo bench --bench instrument -- --help`.
 
+#![expect(clippy::print_stdout, reason = "a benchmark prints what it found")]
+
 use std::error::Error;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};

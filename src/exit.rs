@@ -1,4 +1,5 @@
 use std::fmt;
+use std::io::Write;
 
 /// How the process ends. [`Exit::code`] gives the number that the shell sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +79,12 @@ impl Ending {
     pub fn done() -> Self {
         Ending::new(Exit::Done, "")
     }
+}
+
+/// Writes a line of talk to stderr. Whoever no longer reads it changes nothing: the macros of the standard library would
+/// end the program.
+pub fn say(line: impl fmt::Display) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 /// An error that a user can meet: what was wrong and where, the exit code it leads to, and what to do next.

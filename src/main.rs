@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::ErrorKind;
 use runner::command::Cli;
-use runner::exit::Exit;
+use runner::exit::{Exit, say};
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -22,14 +22,14 @@ fn main() -> ExitCode {
     match cli.run() {
         Ok(ending) => {
             if !ending.why.is_empty() {
-                eprintln!("runner: {}", ending.why);
+                say(format_args!("runner: {}", ending.why));
             }
             ExitCode::from(ending.exit.code())
         }
         Err(error) => {
-            eprintln!("error: {}", error.message);
+            say(format_args!("error: {}", error.message));
             if let Some(hint) = &error.hint {
-                eprintln!("hint: {hint}");
+                say(format_args!("hint: {hint}"));
             }
             ExitCode::from(error.exit.code())
         }

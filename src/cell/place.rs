@@ -39,7 +39,7 @@ impl Life<'_> {
             }
         };
         if let Some(limits) = &cell.limits {
-            let name = format!("runner-{}-{}", std::process::id(), self.job.order);
+            let name = ServerCgroup::name(std::process::id(), self.job.order);
             match ServerCgroup::create(&name, limits) {
                 Ok(cgroup) => {
                     self.record.server.limits_seen = Some(cgroup.read_back());

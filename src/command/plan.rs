@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 use super::past::PastRates;
 use super::selection::{SelectionArgs, fit_lines, load_manifest, not_ready, parse_budget};
 use super::{Format, Terminal};
-use crate::exit::{Ending, UserError};
+use crate::exit::{Ending, UserError, say};
 use crate::host::Host;
 use crate::manifest::Manifest;
 use crate::plan::human_time;
@@ -61,7 +61,7 @@ pub fn run(args: Args, terminal: &Terminal) -> Result<Ending, UserError> {
     let fit = args.budget.map(|budget| fit(&mut manifest, &plan, passes, budget, &rates));
     if let Some(fit) = &fit {
         for line in fit_lines(fit) {
-            eprintln!("{line}");
+            say(line);
         }
     }
     let not_ready = not_ready(&catalog, &plan);

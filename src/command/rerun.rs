@@ -1,7 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::catalog::Catalog;
-use crate::exit::{Ending, Exit, UserError};
+use crate::exit::{Ending, Exit, UserError, say};
 use crate::host::Host;
 use crate::plan::{Job, ResolvedCell};
 use crate::record::Record;
@@ -36,14 +36,15 @@ pub fn run(args: Args, terminal: &super::Terminal) -> Result<Ending, UserError> 
     };
     notes.dedup();
     for note in notes {
-        eprintln!("note: {note}");
+        say(format_args!("note: {note}"));
     }
 
     let cancel = Cancel::default();
     let mut executor = executor(&cancel)?;
-    let mut say = |line: &str| eprintln!("{line}");
     let Some(comparison) =
-        again(target, &cell, control.as_ref(), args.passes, executor.as_mut(), &cancel, &mut say)
+        again(target, &cell, control.as_ref(), args.passes, executor.as_mut(), &cancel, &mut |line| {
+            say(line)
+        })
     else {
         return Ok(Ending::new(Exit::Interrupted, "interrupted: too little was measured to judge"));
     };

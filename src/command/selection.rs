@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Terminal;
 use crate::catalog::Catalog;
-use crate::exit::{Ending, Exit, UserError};
+use crate::exit::{Ending, Exit, UserError, say};
 use crate::manifest::{self, Look, Manifest, Names, Problems, TIME_UNITS, nearest};
 use crate::plan::human_time;
 use crate::plan::{Fit, Pattern, Plan, Role, Selection, expand};
@@ -86,7 +86,7 @@ impl SelectionArgs {
         let selection = self.selection()?;
         let plan = expand(manifest, &selection);
         for line in unmatched(manifest, &plan) {
-            eprintln!("warning: {line}");
+            say(format_args!("warning: {line}"));
         }
         Ok(plan)
     }

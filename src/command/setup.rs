@@ -6,7 +6,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use super::Terminal;
 use super::targets::TargetArgs;
 use crate::catalog::{self, SetupEvent};
-use crate::exit::{Ending, Exit, UserError};
+use crate::exit::{Ending, Exit, UserError, say};
 use crate::plan::human_time;
 
 /// Arguments of `runner setup`.
@@ -69,7 +69,7 @@ impl SetupProgress {
         match event {
             SetupEvent::UpToDate { .. } => {}
             SetupEvent::Started { what } => match &self.bars {
-                None => eprintln!("installing {what}"),
+                None => say(format_args!("installing {what}")),
                 Some(bars) => {
                     let style = ProgressStyle::with_template("{spinner} installing {msg}  {elapsed}")
                         .expect("a constant template");
@@ -103,7 +103,7 @@ impl SetupProgress {
         match &self.bars {
             // Above the spinners. A terminal that went away ends no setup.
             Some(bars) => drop(bars.println(line)),
-            None => eprintln!("{line}"),
+            None => say(line),
         }
     }
 }

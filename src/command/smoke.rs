@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::setup::SetupProgress;
 use super::{Format, TargetArgs, Targets, Terminal};
 use crate::catalog;
-use crate::exit::{Ending, Exit, UserError};
+use crate::exit::{Ending, Exit, UserError, say};
 use crate::manifest::parse_time_ns;
 use crate::plan::Role;
 use crate::smoke::{CHECKS, Findings, SmokeLimits, Verdict, smoke};
@@ -80,7 +80,7 @@ fn rows(args: &Args, targets: &Targets, runner: &std::path::Path, terminal: &Ter
             return Err(reason.clone());
         }
         let spec = targets.catalog.resolve_server(name, Role::Relay)?;
-        eprintln!("checking {name}");
+        say(format_args!("checking {name}"));
         Ok(smoke(&spec, runner, &limits))
     };
     targets

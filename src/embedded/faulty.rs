@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::connection::Slot;
 use super::frame::{BINARY, CONTINUATION, TEXT};
 use super::hook::{Frame, Hook, Outbox};
+use crate::exit::say;
 
 /// How long the reordering relay waits for the message that overtakes, before it lets go of the one it holds.
 const HOLD: Duration = Duration::from_millis(5);
@@ -188,7 +189,7 @@ pub(super) struct DiesMidTrial(pub(super) Turn);
 impl Hook for DiesMidTrial {
     fn frame(&mut self, frame: Frame<'_>, out: &mut Outbox) {
         if self.0.is_over() {
-            eprintln!("faulty server: dies in the middle of a trial, as it was asked to");
+            say("faulty server: dies in the middle of a trial, as it was asked to");
             process::exit(3);
         }
         out.relay(frame);

@@ -20,6 +20,7 @@ use super::forward::MAX_MESSAGE;
 use super::hook::{Honest, Hook};
 use super::leftover;
 use super::relay::{Relay, Wait};
+use crate::exit::say;
 
 /// No built-in server lives longer than this, so that a forgotten one goes away by itself.
 const LIFE: Duration = Duration::from_secs(3_600);
@@ -112,7 +113,7 @@ pub fn serve(name: &str) -> Result<(), ServeError> {
     let address = address()?;
     match name {
         "faulty-dies-at-once" => {
-            eprintln!("faulty server: dies at once, as it was asked to");
+            say("faulty server: dies at once, as it was asked to");
             std::process::exit(3);
         }
         "faulty-never-listens" => {

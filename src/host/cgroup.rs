@@ -19,6 +19,17 @@ pub struct ServerCgroup {
 }
 
 impl ServerCgroup {
+    /// The name of the group that the process `pid` makes for a cell.
+    pub fn name(pid: u32, order: u32) -> String {
+        format!("runner-{pid}-{order}")
+    }
+
+    /// Removes a group that was left behind by a process that was killed.
+    pub fn remove(name: &str) {
+        // One that is not empty stays; it limits nobody else.
+        let _ = Cgroup::load(hierarchies::auto(), name).delete();
+    }
+
     /// Makes a group with these limits and reads them back. The error says what was refused and what to do: a server
     /// never runs without a limit that was asked for.
     pub fn create(name: &str, limits: &Limits) -> Result<Self, String> {

@@ -156,8 +156,9 @@ impl Store {
             let path = path.to_owned();
             move |error: io::Error| StoreError::Io { path, error }
         };
-        fs::create_dir_all(&folder).map_err(io(&folder))?;
-        let path = folder.parent().unwrap_or(&folder).join(".lock");
+        let runs = folder.parent().unwrap_or(&folder).to_owned();
+        fs::create_dir_all(&runs).map_err(io(&runs))?;
+        let path = runs.join(".lock");
         let mut lock = fs::OpenOptions::new()
             .create(true)
             .truncate(false)
@@ -167,9 +168,11 @@ impl Store {
             .map_err(io(&path))?;
         if rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
             let pid = fs::read_to_string(&path).unwrap_or_default().trim().to_owned();
-            return Err(StoreError::InUse { folder: folder.parent().unwrap_or(&folder).to_owned(), pid });
+            return Err(StoreError::InUse { folder: runs, pid });
         }
         lock.set_len(0).and_then(|()| write!(lock, "{}", std::process::id())).map_err(io(&path))?;
+        // Only now: whoever is turned away leaves no folder.
+        fs::create_dir_all(&folder).map_err(io(&folder))?;
         Ok(Store { folder, _lock: lock, unwritten: Vec::new() })
     }
 
@@ -249,7 +252,7 @@ fn point(link: &Path, to: &Path) -> io::Result<()> {
     let temporary = link.with_extension(format!("writing-{}", std::process::id()));
     let _ = fs::remove_file(&temporary);
     std::os::unix::fs::symlink(to, &temporary)?;
-    fs::rename(&temporary, link)
+    fs::rename(&temporary, link).inspect_err(|_| drop(fs::remove_file(&temporary)))
 }
 
 /// The id of a run that begins at a time: sortable, and different for two that begin in one second.

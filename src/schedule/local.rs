@@ -4,7 +4,9 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
-use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
+use rustix::process::{
+    Pid, Signal, getpid, kill_process, set_child_subreaper, set_parent_process_death_signal,
+};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
 use tokio::runtime::Runtime;
@@ -12,6 +14,7 @@ use tokio::sync::mpsc;
 
 use super::{Cancel, Event, Executor};
 use crate::cell::{Hashes, Progress};
+use crate::host::{ServerCgroup, tree};
 use crate::plan::Job;
 use crate::record::{Outcome, Record, Stage};
 
@@ -23,6 +26,9 @@ const CANCEL_POLL: Duration = Duration::from_millis(100);
 const TAIL: usize = 12;
 /// Longest output of a cell that is read, in bytes.
 const LONGEST_RECORD: u64 = 256 * 1024 * 1024;
+/// How often we look whether what a killed cell left behind has ended, and the pause between.
+const LOOKS: u32 = 200;
+const LOOK_PAUSE: Duration = Duration::from_millis(10);
 
 /// Runs each cell on this host, in a process of its own: `runner cell`.
 #[derive(Debug)]
@@ -35,6 +41,7 @@ pub struct Local {
 
 /// What a cell's process did.
 struct Ran {
+    pid: Option<Pid>,
     output: Vec<u8>,
     tail: Vec<String>,
     status: String,
@@ -44,6 +51,8 @@ struct Ran {
 impl Local {
     /// An executor that runs this program's own cells.
     pub fn new() -> io::Result<Self> {
+        // What a cell leaves behind when it is killed comes to us, where it is found.
+        let _ = set_child_subreaper(Some(getpid()));
         Ok(Local {
             runtime: tokio::runtime::Builder::new_current_thread().enable_all().build()?,
             runner: std::env::current_exe()?,
@@ -143,7 +152,27 @@ impl Local {
             events(Event::from(progress));
         }
         let status = status.map_or_else(|error| error.to_string(), |status| status.to_string());
-        Ok(Ran { output, tail, status, overdue })
+        Ok(Ran { pid, output, tail, status, overdue })
+    }
+}
+
+/// Ends and removes what a cell could not, because its process was killed: processes that its server had started, and
+/// the server's control group.
+fn clear_away(pid: Option<Pid>, job: &Job, before: &[i32]) {
+    for _ in 0..LOOKS {
+        let left = tree::below(tree::me(), before);
+        if left.is_empty() {
+            break;
+        }
+        for process in left {
+            tree::end(process.pid);
+        }
+        std::thread::sleep(LOOK_PAUSE);
+    }
+    if let Some(pid) = pid
+        && job.cell.limits.is_some()
+    {
+        ServerCgroup::remove(&ServerCgroup::name(pid.as_raw_nonzero().get().unsigned_abs(), job.order));
     }
 }
 
@@ -167,15 +196,21 @@ impl Executor for Local {
             record.finished_at = Utc::now();
             record
         };
-        match self.runtime.block_on(Self::run(self.runner.clone(), &job, events, cancel)) {
+        let before: Vec<i32> = tree::below(tree::me(), &[]).into_iter().map(|process| process.pid).collect();
+        let ran = self.runtime.block_on(Self::run(self.runner.clone(), &job, events, cancel));
+        match ran {
             Err(error) => failed(format!("the process of the cell cannot be started: {error}"), Vec::new()),
-            Ok(ran) if ran.overdue => failed(
-                "the process of the cell did not end by its deadline and was killed".to_owned(),
-                ran.tail,
-            ),
+            Ok(ran) if ran.overdue => {
+                clear_away(ran.pid, &job, &before);
+                failed(
+                    "the process of the cell did not end by its deadline and was killed".to_owned(),
+                    ran.tail,
+                )
+            }
             Ok(ran) => match serde_json::from_slice::<Record>(&ran.output) {
                 Ok(record) => record,
                 Err(error) => {
+                    clear_away(ran.pid, &job, &before);
                     let message = format!("the process of the cell left no record ({}): {error}", ran.status);
                     failed(message, ran.tail)
                 }

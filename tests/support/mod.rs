@@ -9,7 +9,9 @@
 )]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+pub mod made_up;
 pub mod names;
+pub mod real;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::exit::{Exit, UserError};
+use crate::exit::{Exit, UserError, say};
 use crate::manifest::Manifest;
 use crate::record::Outcome;
 use crate::record::store::RunMeta;
@@ -45,7 +45,7 @@ impl Earlier {
                     }
                 }
                 // It is measured again; the broken file stays beside the new one.
-                Err(why) => eprintln!("warning: `{}` {why}; its cell is run again", path.display()),
+                Err(why) => say(format_args!("warning: `{}` {why}; its cell is run again", path.display())),
             }
         }
         Ok(Earlier { folder, meta, kept })

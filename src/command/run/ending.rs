@@ -3,10 +3,18 @@ use std::path::Path;
 use crate::exit::{Ending, Exit};
 use crate::schedule::Ran;
 
+/// What could not be written.
+pub(super) struct Trouble {
+    /// A record or `run.json`, which ended the run.
+    pub(super) unkept: Option<String>,
+    /// Events or the table, which the records make up for.
+    pub(super) unprinted: Option<String>,
+}
+
 /// What makes the exit code, the first that applies.
 pub(super) fn ending(
     ran: &Ran,
-    trouble: Option<String>,
+    trouble: Trouble,
     allow_skips: bool,
     folder: &Path,
     manifest: &Path,
@@ -21,11 +29,14 @@ pub(super) fn ending(
         );
         return Ending::new(Exit::Interrupted, why);
     }
-    if let Some(trouble) = trouble {
+    if let Some(trouble) = trouble.unkept {
         return Ending::new(
             Exit::Unwritable,
             format!("{trouble}; stopped after the cell that met it; {go_on}"),
         );
+    }
+    if let Some(why) = trouble.unprinted {
+        return Ending::new(Exit::Unwritable, format!("{why}; what was measured is in {}", folder.display()));
     }
     let mut missing = Vec::new();
     for (count, what) in [

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use self::consumers::Consumers;
 use self::earlier::Earlier;
-use self::ending::ending;
+use self::ending::{Trouble, ending};
 use self::meta::{first_meta, planned_cell};
 use self::specs::{client_spec, server_spec};
 use super::past::PastRates;
@@ -21,7 +21,7 @@ use super::selection::{fit_lines, load_manifest, parse_budget};
 use super::setup::SetupProgress;
 use super::{SelectionArgs, Terminal};
 use crate::catalog::{self, Catalog};
-use crate::exit::{Ending, Exit, UserError};
+use crate::exit::{Ending, Exit, UserError, say};
 use crate::host::Host;
 use crate::manifest::{Manifest, cores_from_flags};
 use crate::plan::{Cores, Job, Plan, Step, estimate, fit, order, resolve};
@@ -105,7 +105,7 @@ pub fn run(args: Args, terminal: &Terminal) -> Result<Ending, UserError> {
     let rates = PastRates::read(&args.out, &manifest.name, Some(&host.fingerprint().class));
     if let Some(budget) = args.budget {
         for line in fit_lines(&fit(&mut manifest, &plan, passes, budget, &rates)) {
-            eprintln!("{line}");
+            say(line);
         }
     }
 
@@ -160,7 +160,7 @@ pub fn run(args: Args, terminal: &Terminal) -> Result<Ending, UserError> {
     if let Some(run) = &earlier {
         meta.started_at = run.meta.started_at;
         for changed in run.changed(&cells) {
-            eprintln!("warning: {changed}");
+            say(format_args!("warning: {changed}"));
         }
     }
     let unwritable = |error: StoreError| match &error {
@@ -199,7 +199,7 @@ pub fn run(args: Args, terminal: &Terminal) -> Result<Ending, UserError> {
         resumed,
         estimate_s,
     });
-    let mut trouble: Option<String> = None;
+    let mut unkept: Option<String> = None;
     let ran = run_passes(
         &cells,
         &steps,
@@ -211,28 +211,34 @@ pub fn run(args: Args, terminal: &Terminal) -> Result<Ending, UserError> {
             if let Event::CellDone { record, .. } = event
                 && let Err(error) = store.keep(*record)
             {
-                trouble.get_or_insert(error.to_string());
+                unkept.get_or_insert(error.to_string());
             }
-            trouble.is_none()
+            unkept.is_none()
         },
         &cancel,
     );
     for line in store.finish(&std::env::temp_dir()) {
-        eprintln!("warning: {line}");
+        say(format_args!("warning: {line}"));
     }
     meta.counts = ran.counts;
     meta.interrupted = ran.interrupted;
     meta.finished_at = (!ran.interrupted && !ran.gave_up).then(|| executor.now());
     if let Err(error) = store.write_meta(&meta) {
-        trouble.get_or_insert(error.to_string());
+        unkept.get_or_insert(error.to_string());
     }
 
+    let mut unprinted = consumers.trouble();
     if args.format == Format::Human && ran.counts.ok + ran.counts.void + ran.counts.failed > 0 {
-        let summary = report::summarize(store.folder())?;
         let style = Style { color: terminal.stdout_color, width: terminal.columns.map_or(100, usize::from) };
-        terminal.print(&report::render(&summary, report::Format::Table, &style))?;
-        eprintln!("records: {}", store.folder().display());
+        let printed = report::summarize(store.folder())
+            .and_then(|summary| terminal.print(&report::render(&summary, report::Format::Table, &style)));
+        unprinted = printed.err().map(|error| error.message);
+        if let Some(why) = &unprinted {
+            say(format_args!("warning: {why}"));
+        }
+        say(format_args!("records: {}", store.folder().display()));
     }
+    let trouble = Trouble { unkept, unprinted };
     Ok(ending(&ran, trouble, args.allow_skips || manifest.allow_skips, store.folder(), &args.manifest))
 }
 
