@@ -31,3 +31,7 @@ snapshots:
 # What the hot paths cost
 bench *ARGS:
     cargo bench {{ARGS}}
+
+# Compare two combinations of client and server in alternation, as ratios; `just bench-instrument --help`
+bench-instrument *ARGS:
+    cargo bench --bench instrument -- {{ARGS}}

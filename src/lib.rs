@@ -37,3 +37,6 @@ pub mod stats;
 pub mod wire;
 /// What is exchanged: parameters, payloads, checks, and the client side of each kind.
 pub mod workload;
+
+#[cfg(test)]
+mod allocations;

@@ -14,4 +14,6 @@ mod server;
 #[cfg(test)]
 mod tests;
 
+#[cfg(test)]
+pub(crate) use server::relay_for;
 pub use server::{ServeError, is_built_in, max_payload, serve, visible_names};

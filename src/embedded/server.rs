@@ -176,6 +176,12 @@ fn run(listener: TcpListener, hook: impl Hook, wait: Wait) -> Result<(), ServeEr
     Ok(Relay::new(listener, timer(LIFE)?, hook)?.run(wait)?)
 }
 
+/// The control on a thread of a test, for some seconds.
+#[cfg(test)]
+pub(crate) fn relay_for(listener: TcpListener, wait: Duration) -> Result<(), ServeError> {
+    Ok(Relay::new(listener, timer(wait)?, Honest)?.run(Wait::Block)?)
+}
+
 /// Ends the process at once, and with success, when the signal arrives.
 fn end_on(signal: i32) -> io::Result<()> {
     signal_hook::flag::register_conditional_shutdown(signal, 0, Arc::new(AtomicBool::new(true)))?;

@@ -1,5 +1,6 @@
 //! The built-in clients against small servers in this process: honest ones, and one for each fault.
 
+mod allocations;
 mod faults;
 mod honest;
 mod server;
