@@ -1,7 +1,11 @@
 //! How many system calls a message takes, counted by `strace`: one to send and one to receive on either side, and no
 //! needless ones. Where `strace` is missing or may not trace, that is said, and is a failure under `CI`.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says what it leaves out"
+)]
 
 mod support;
 
