@@ -100,6 +100,21 @@ fn a_cell_ends_at_its_deadline() {
     assert_no_server_left();
 }
 
+/// A cell's own process keeps its deadline, as long as it can.
+#[test]
+fn a_cell_whose_own_process_hangs_is_ended_from_outside() {
+    let hasty = |text: String| text.replace("\"60s\"", "\"3s\"");
+    let mut long = Long::start_with("faulty-forks", "", LONG_FIRST, hasty);
+    let (cell, ..) = long.processes();
+    signal(cell, Signal::STOP);
+    assert_eq!(long.end().0, Some(3));
+    let record = long.bench.record("faulty-forks");
+    assert_eq!(brief(&record), "failed cell", "{:#}", record["outcome"]);
+    assert!(record["outcome"]["message"].as_str().unwrap().contains("deadline"), "{:#}", record["outcome"]);
+    assert_well(&long.bench.record_of(SHORT_CELL));
+    assert_no_server_left();
+}
+
 #[test]
 fn an_interrupted_run_ends_soon_with_nothing_left() {
     for asked in [Signal::INT, Signal::TERM] {
