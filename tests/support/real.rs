@@ -18,8 +18,9 @@ pub fn cores() -> File {
     lock
 }
 
-/// Several pairs with several messages in flight, where order can break.
-pub const LOAD: &str = "kind = \"load\"\npairs = 4\nin_flight = 2";
+/// Several pairs with several messages in flight, where order can break. By count: some faults come after so many
+/// messages, which a short time need not hold on a busy machine.
+pub const LOAD: &str = "kind = \"load\"\npairs = 4\nin_flight = 2\nrounds = 3000";
 /// One message at a time, in which no side limits the other.
 pub const PINGPONG: &str = "kind = \"pingpong\"";
 
