@@ -8,7 +8,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::{Errno, FdFlags};
 use sha2::{Digest, Sha256};
 
-use super::types::{BUILD_FOLDER, Build, Catalog, Fetch, Module, Source};
+use super::types::{BUILD_FOLDER, Build, Catalog, Fetch, Module, Runtime, Server, Source};
 
 /// How long one step may take.
 const TIME_LIMIT: Duration = Duration::from_secs(300);
@@ -45,9 +45,8 @@ enum Kind {
 }
 
 impl Catalog {
-    /// What must be installed for a server, in order. Built-in ones need nothing.
-    pub(super) fn steps(&self, name: &str) -> Vec<Step> {
-        let Some((server, runtime)) = self.described(name) else { return Vec::new() };
+    /// What must be installed for a server or client on a runtime, in order.
+    pub(super) fn steps(&self, server: &Server, runtime: &Runtime) -> Vec<Step> {
         let mut steps = Vec::new();
         if let Source::Npm { folder, version, executable: Some(executable) } = &runtime.source {
             steps.push(Step::npm(format!("{} {version}", runtime.name), folder, Some(executable)));
@@ -55,13 +54,19 @@ impl Catalog {
         if let Some(npm) = &server.npm
             && npm.runtimes.as_ref().is_none_or(|globs| globs.is_match(&runtime.name))
         {
-            steps.push(Step::npm(format!("packages of {}", server.name), &npm.folder, None));
+            steps.push(Step::npm(packages_of(&npm.folder), &npm.folder, None));
         }
         if let Some(build) = &server.build {
             steps.push(Step::build(server.name.clone(), &server.folder, build));
         }
         steps
     }
+}
+
+/// What a folder of packages is called: after its own folder, which several programs may share.
+fn packages_of(folder: &Path) -> String {
+    let name = folder.components().next_back().map(|part| part.as_os_str().to_string_lossy().into_owned());
+    format!("packages of {}", name.unwrap_or_default())
 }
 
 impl Step {

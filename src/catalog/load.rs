@@ -11,13 +11,15 @@ use super::types::{
     BUILD_FOLDER, Build, Catalog, Command, Fetch, Glibc, Module, NpmFolder, Rule, Runtime, Server, Setting,
     Source,
 };
-use super::wire::{BuildTable, CommandTable, GlibcFile, ModuleTable, RuntimeTable, ServerFile};
+use super::wire::{BuildTable, ClientFile, CommandTable, GlibcFile, ModuleTable, RuntimeTable, ServerFile};
 use crate::embedded;
 use crate::exit::{Exit, UserError};
 use crate::manifest::{nearest, parse_bytes};
+use crate::workload::BUILT_IN_CLIENTS;
 
 const RUNTIMES_FILE: &str = "runtimes.toml";
 const SERVER_FILE: &str = "server.toml";
+const CLIENT_FILE: &str = "client.toml";
 
 impl Catalog {
     /// The folder above `near` (a manifest, say, or a folder) that has a `servers` folder with a `runtimes.toml`; none
@@ -33,7 +35,7 @@ impl Catalog {
     pub fn load(root: Option<&Path>) -> Result<Catalog, UserError> {
         match root {
             None => Ok(Catalog::default()),
-            Some(root) => load(&root.join("servers")),
+            Some(root) => load(&root.join("servers"), &root.join("clients")),
         }
     }
 
@@ -67,7 +69,7 @@ impl Catalog {
     }
 }
 
-fn load(servers: &Path) -> Result<Catalog, UserError> {
+fn load(servers: &Path, clients: &Path) -> Result<Catalog, UserError> {
     let path = servers.join(RUNTIMES_FILE);
     let tables: BTreeMap<String, RuntimeTable> = read(&path)?;
     let runtimes = tables
@@ -75,21 +77,38 @@ fn load(servers: &Path) -> Result<Catalog, UserError> {
         .map(|(name, table)| Ok((name.clone(), runtime(&path, servers, name, table)?)))
         .collect::<Result<BTreeMap<String, Runtime>, UserError>>()?;
 
-    let entries = fs::read_dir(servers).map_err(|error| unreadable(servers, &error))?;
     let glibc = glibc(&servers.join("glibc"))?;
-    let mut folders: Vec<PathBuf> = entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|folder| folder.join(SERVER_FILE).is_file())
-        .collect();
-    folders.sort();
-    let servers = folders
+    let clients = match clients.is_dir() {
+        true => folders_with(clients, CLIENT_FILE)?,
+        false => Vec::new(),
+    };
+    let clients = clients
+        .iter()
+        .map(|folder| {
+            let path = folder.join(CLIENT_FILE);
+            described_clients(&path, folder, read(&path)?, &runtimes)
+        })
+        .collect::<Result<Vec<Vec<Server>>, UserError>>()?
+        .concat();
+    let servers = folders_with(servers, SERVER_FILE)?
         .iter()
         .map(|folder| {
             let path = folder.join(SERVER_FILE);
             server(&path, folder, read(&path)?, &runtimes)
         })
         .collect::<Result<Vec<Server>, UserError>>()?;
-    Ok(Catalog { runtimes, servers, glibc, ..Catalog::default() })
+    Ok(Catalog { runtimes, servers, clients, glibc, ..Catalog::default() })
+}
+
+/// The folders in a folder that have a file, in the order of their names.
+fn folders_with(parent: &Path, file: &str) -> Result<Vec<PathBuf>, UserError> {
+    let entries = fs::read_dir(parent).map_err(|error| unreadable(parent, &error))?;
+    let mut folders: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|folder| folder.join(file).is_file())
+        .collect();
+    folders.sort();
+    Ok(folders)
 }
 
 fn read<T: DeserializeOwned>(path: &Path) -> Result<T, UserError> {
@@ -223,6 +242,65 @@ fn server(
         files: file.files.iter().map(|file| folder.join(file)).collect(),
         settings,
     })
+}
+
+/// The clients of one program.
+fn described_clients(
+    path: &Path,
+    folder: &Path,
+    file: ClientFile,
+    runtimes: &BTreeMap<String, Runtime>,
+) -> Result<Vec<Server>, UserError> {
+    if file.title.trim().is_empty() {
+        return Err(wrong(path, "title", "is empty"));
+    }
+    if file.start.argv.is_empty() {
+        return Err(wrong(path, "start.argv", "is empty"));
+    }
+    let npm = file
+        .install
+        .map(|install| {
+            let key = "install.runtimes";
+            let only =
+                install.runtimes.map(|patterns| glob_set(path, key, &patterns, runtimes)).transpose()?;
+            Ok(NpmFolder { folder: folder.join(install.npm), runtimes: only })
+        })
+        .transpose()?;
+    let start = Command { argv: file.start.argv, env: file.start.env };
+    file.clients
+        .into_iter()
+        .map(|(name, patterns)| {
+            if BUILT_IN_CLIENTS.contains(&name.as_str())
+                || name.contains(['@', '/', '*', '?', '{', '}', '[', ']', ','])
+            {
+                return Err(wrong(
+                    path,
+                    "clients",
+                    format!("holds `{name}`, which cannot be a client's name"),
+                ));
+            }
+            let wanted = glob_set(path, &format!("clients.{name}"), &patterns, runtimes)?;
+            let mut matching: Vec<String> =
+                runtimes.keys().filter(|runtime| wanted.is_match(runtime)).cloned().collect();
+            matching.sort_by(|one, other| natural(one, other));
+            Ok(Server {
+                name,
+                folder: folder.to_path_buf(),
+                roles: Vec::new(),
+                runtimes: matching,
+                rules: Vec::new(),
+                max_payload: None,
+                npm: npm.clone(),
+                build: None,
+                start: start.clone(),
+                versions: None,
+                abi: None,
+                modules: Vec::new(),
+                files: file.files.iter().map(|file| folder.join(file)).collect(),
+                settings: Vec::new(),
+            })
+        })
+        .collect()
 }
 
 fn build(path: &Path, folder: &Path, table: BuildTable) -> Result<Build, UserError> {

@@ -2,9 +2,7 @@ use super::types::{Catalog, Runtime, Server, Setting};
 use crate::embedded;
 use crate::manifest::Names;
 use crate::plan::Role;
-
-/// Clients that are built in.
-const CLIENTS: [&str; 2] = ["native", "tungstenite"];
+use crate::workload::BUILT_IN_CLIENTS;
 
 impl Catalog {
     /// Servers that patterns range over, e.g. `relay` and `ws@node-24`; those that exist to prove the checks are left
@@ -24,12 +22,16 @@ impl Catalog {
 
     /// Clients that patterns range over.
     pub fn client_names(&self) -> Vec<String> {
-        CLIENTS.iter().map(|name| (*name).to_owned()).collect()
+        let built_in = BUILT_IN_CLIENTS.iter().map(|name| (*name).to_owned());
+        let described = self.clients.iter().flat_map(|client| {
+            client.runtimes.iter().map(move |runtime| format!("{}@{runtime}", client.name))
+        });
+        built_in.chain(described).collect()
     }
 
     /// Whether a client exists.
     pub fn knows_client(&self, name: &str) -> bool {
-        CLIENTS.contains(&name)
+        BUILT_IN_CLIENTS.contains(&name) || self.described_client(name).is_some()
     }
 
     /// Roles that a server plays; none of an unknown one.
@@ -58,10 +60,19 @@ impl Catalog {
 
     /// The server and runtime of a name of the form `server@runtime`.
     pub(super) fn described(&self, name: &str) -> Option<(&Server, &Runtime)> {
-        let (server, runtime) = name.split_once('@')?;
-        let server = self.servers.iter().find(|known| known.name == server)?;
-        server.runtimes.iter().find(|known| *known == runtime)?;
-        Some((server, self.runtimes.get(runtime)?))
+        self.among(&self.servers, name)
+    }
+
+    /// The client and runtime of a name of the form `client@runtime`.
+    pub(super) fn described_client(&self, name: &str) -> Option<(&Server, &Runtime)> {
+        self.among(&self.clients, name)
+    }
+
+    fn among<'a>(&'a self, all: &'a [Server], name: &str) -> Option<(&'a Server, &'a Runtime)> {
+        let (name, runtime) = name.split_once('@')?;
+        let found = all.iter().find(|known| known.name == name)?;
+        found.runtimes.iter().find(|known| *known == runtime)?;
+        Some((found, self.runtimes.get(runtime)?))
     }
 }
 

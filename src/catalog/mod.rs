@@ -13,5 +13,5 @@ mod setup;
 mod types;
 mod wire;
 
-pub use setup::{SetupEvent, setup};
+pub use setup::{Ready, SetupEvent, setup};
 pub use types::{Catalog, Setting};

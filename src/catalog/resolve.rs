@@ -40,7 +40,14 @@ impl Catalog {
         if !self.knows_client(name) {
             return Err(format!("there is no client `{name}`"));
         }
-        Ok(ClientSpec { name: name.to_owned(), runtime: None, program: built_in(&["client"]) })
+        match self.described_client(name) {
+            None => Ok(ClientSpec { name: name.to_owned(), runtime: None, program: built_in(&["client"]) }),
+            Some((client, runtime)) => Ok(ClientSpec {
+                name: client.name.clone(),
+                runtime: Some(runtime.name.clone()),
+                program: self.program(client, runtime)?,
+            }),
+        }
     }
 
     fn resolve_described(
@@ -49,7 +56,24 @@ impl Catalog {
         runtime: &Runtime,
         role: Role,
     ) -> Result<ServerSpec, String> {
-        let steps = self.steps(&format!("{}@{}", server.name, runtime.name));
+        Ok(ServerSpec {
+            name: server.name.clone(),
+            runtime: Some(runtime.name.clone()),
+            role,
+            program: self.program(server, runtime)?,
+            settings: server
+                .settings
+                .iter()
+                .filter(|setting| setting.applies_to(&runtime.name))
+                .map(|setting| (setting.name.clone(), setting.value.clone()))
+                .collect(),
+            max_payload: server.max_payload,
+        })
+    }
+
+    /// The program of a server or client, as it is there.
+    fn program(&self, server: &Server, runtime: &Runtime) -> Result<Program, String> {
+        let steps = self.steps(server, runtime);
         if let Some(step) = steps.iter().find(|step| !step.is_done()) {
             return Err(format!("{} is not installed; run `runner setup`", step.title()));
         }
@@ -85,25 +109,13 @@ impl Catalog {
             .collect();
         files.sort();
         files.dedup();
-        Ok(ServerSpec {
-            name: server.name.clone(),
-            runtime: Some(runtime.name.clone()),
-            role,
-            program: Program {
-                argv,
-                env: server.start.env.clone(),
-                cwd: Some(server.folder.clone()),
-                versions,
-                sha256: BTreeMap::new(),
-                files,
-            },
-            settings: server
-                .settings
-                .iter()
-                .filter(|setting| setting.applies_to(&runtime.name))
-                .map(|setting| (setting.name.clone(), setting.value.clone()))
-                .collect(),
-            max_payload: server.max_payload,
+        Ok(Program {
+            argv,
+            env: server.start.env.clone(),
+            cwd: Some(server.folder.clone()),
+            versions,
+            sha256: BTreeMap::new(),
+            files,
         })
     }
 }

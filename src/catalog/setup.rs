@@ -39,6 +39,21 @@ pub enum SetupEvent {
     },
 }
 
+/// Whether each of what was asked for is there now, or why not: a server and a client may have one name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ready {
+    /// Servers by name.
+    pub servers: BTreeMap<String, Result<(), String>>,
+    /// Clients by name.
+    pub clients: BTreeMap<String, Result<(), String>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Side {
+    Server,
+    Client,
+}
+
 /// Installs and builds what servers and clients need, several at once, and nothing twice. Says for each of them
 /// whether it is there now or why not; a failure of one is no failure of the others. An install that is interrupted
 /// is done again next time.
@@ -47,9 +62,13 @@ pub fn setup(
     servers: &[String],
     clients: &[String],
     report: &mut dyn FnMut(SetupEvent),
-) -> BTreeMap<String, Result<(), String>> {
-    let needs: BTreeMap<&String, Result<Vec<Step>, String>> =
-        servers.iter().chain(clients).map(|name| (name, catalog.needs(name))).collect();
+) -> Ready {
+    let all = servers
+        .iter()
+        .map(|name| (Side::Server, name))
+        .chain(clients.iter().map(|name| (Side::Client, name)));
+    let needs: BTreeMap<(Side, &String), Result<Vec<Step>, String>> =
+        all.map(|(side, name)| ((side, name), catalog.needs(side, name))).collect();
     let wanted: BTreeSet<&Step> = needs.values().flatten().flatten().collect();
     let (done, mut missing): (Vec<&Step>, VecDeque<&Step>) = {
         let (done, missing): (Vec<&Step>, Vec<&Step>) = wanted.into_iter().partition(|step| step.is_done());
@@ -96,32 +115,41 @@ pub fn setup(
         }
     });
 
-    needs
-        .iter()
-        .map(|(name, steps)| {
-            let result = steps
-                .as_ref()
-                .map_err(String::clone)
-                .and_then(|steps| {
-                    steps.iter().try_for_each(|step| results.get(step).cloned().unwrap_or(Ok(())))
-                })
-                .and_then(|()| catalog.fetch_module(name, report));
-            ((*name).clone(), result)
-        })
-        .collect()
+    let mut ready = Ready::default();
+    for ((side, name), steps) in &needs {
+        let result = steps
+            .as_ref()
+            .map_err(String::clone)
+            .and_then(|steps| steps.iter().try_for_each(|step| results.get(step).cloned().unwrap_or(Ok(()))))
+            .and_then(|()| match side {
+                Side::Server => catalog.fetch_module(name, report),
+                Side::Client => Ok(()),
+            });
+        match side {
+            Side::Server => ready.servers.insert((*name).clone(), result),
+            Side::Client => ready.clients.insert((*name).clone(), result),
+        };
+    }
+    ready
 }
 
 impl Catalog {
     /// The steps that a server or client needs, or why no step would help.
-    fn needs(&self, name: &str) -> Result<Vec<Step>, String> {
-        if !self.knows_server(name) && !self.knows_client(name) {
-            return Err(format!("there is no server or client `{name}`"));
-        }
-        if let Some((_, runtime)) = self.described(name)
-            && let Source::Npm { executable: None, .. } = runtime.source
-        {
+    fn needs(&self, side: Side, name: &str) -> Result<Vec<Step>, String> {
+        let (known, described) = match side {
+            Side::Server => (self.knows_server(name), self.described(name)),
+            Side::Client => (self.knows_client(name), self.described_client(name)),
+        };
+        let Some((server, runtime)) = described else {
+            return if known {
+                Ok(Vec::new())
+            } else {
+                Err(format!("there is no server or client `{name}`"))
+            };
+        };
+        if let Source::Npm { executable: None, .. } = runtime.source {
             return Err(format!("no package of {} exists for {}", runtime.name, std::env::consts::ARCH));
         }
-        Ok(self.steps(name))
+        Ok(self.steps(server, runtime))
     }
 }

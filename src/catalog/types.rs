@@ -10,12 +10,15 @@ use crate::plan::Role;
 /// Folder beside a `server.toml` that holds what is built.
 pub(super) const BUILD_FOLDER: &str = "build";
 
-/// What exists: the built-in servers and clients, and what the files of a `servers` folder describe.
+/// What exists: the built-in servers and clients, and what the files of the folders `servers` and
+/// `clients` describe.
 #[derive(Debug, Default)]
 pub struct Catalog {
     pub(super) runtimes: BTreeMap<String, Runtime>,
     /// In the order of their names.
     pub(super) servers: Vec<Server>,
+    /// Clients that a `client.toml` describes, which play no role.
+    pub(super) clients: Vec<Server>,
     /// A newer C library than the host's, for native modules that demand one.
     pub(super) glibc: Option<Glibc>,
     /// What executables said about their versions; asking takes tens of milliseconds.
@@ -53,7 +56,7 @@ pub(super) enum Source {
     },
 }
 
-/// A server that a `server.toml` describes.
+/// A server that a `server.toml` describes, or a client that a `client.toml` does.
 #[derive(Clone, Debug)]
 pub(super) struct Server {
     pub(super) name: String,

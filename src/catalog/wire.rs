@@ -1,4 +1,4 @@
-//! `servers/*/server.toml` and `servers/runtimes.toml` as they are written.
+//! `servers/*/server.toml`, `clients/*/client.toml` and `servers/runtimes.toml` as they are written.
 
 use std::collections::BTreeMap;
 
@@ -40,6 +40,23 @@ pub(super) struct ServerFile {
     /// What differs from the library's defaults.
     #[serde(default)]
     pub(super) settings: Vec<SettingTable>,
+}
+
+/// `clients/<folder>/client.toml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ClientFile {
+    /// What it is, in a line.
+    pub(super) title: String,
+    /// The clients that the program is, each with globs over the runtimes that execute it.
+    pub(super) clients: BTreeMap<String, Vec<String>>,
+    /// What is fetched.
+    pub(super) install: Option<InstallTable>,
+    /// How it is started.
+    pub(super) start: CommandTable,
+    /// Files that the record hashes beside those in `start.argv` and the lock file.
+    #[serde(default)]
+    pub(super) files: Vec<String>,
 }
 
 /// `[install]`.

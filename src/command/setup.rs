@@ -28,12 +28,14 @@ pub fn run(args: Args, terminal: &Terminal) -> Result<Ending, UserError> {
     });
     progress.finish();
 
-    let names: Vec<&String> = targets.servers.iter().chain(&targets.clients).collect();
-    let width = names.iter().map(|name| name.len()).max().unwrap_or(0);
+    let servers = targets.servers.iter().map(|name| (name.clone(), &results.servers[name]));
+    let clients = targets.clients.iter().map(|name| (format!("client {name}"), &results.clients[name]));
+    let all: Vec<_> = servers.chain(clients).collect();
+    let width = all.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let mut text = String::new();
     let mut failed = Vec::new();
-    for name in names {
-        match &results[name] {
+    for (name, result) in &all {
+        match result {
             Ok(()) => text.push_str(&format!("{name:width$}  ready\n")),
             Err(reason) => {
                 text.push_str(&format!("{name:width$}  not installed: {reason}\n"));
@@ -45,7 +47,7 @@ pub fn run(args: Args, terminal: &Terminal) -> Result<Ending, UserError> {
     if failed.is_empty() {
         return Ok(Ending::done());
     }
-    let why = format!("{} of {} not installed: {}", failed.len(), results.len(), failed.join(", "));
+    let why = format!("{} of {} not installed: {}", failed.len(), all.len(), failed.join(", "));
     Ok(Ending::new(Exit::Incomplete, why))
 }
 

@@ -76,7 +76,7 @@ fn rows(args: &Args, targets: &Targets, runner: &std::path::Path, terminal: &Ter
     progress.finish();
     let limits = SmokeLimits { start: args.start_timeout, ..SmokeLimits::default() };
     let check = |name: &String| {
-        if let Some(Err(reason)) = installed.get(name) {
+        if let Some(Err(reason)) = installed.servers.get(name) {
             return Err(reason.clone());
         }
         let spec = targets.catalog.resolve_server(name, Role::Relay)?;

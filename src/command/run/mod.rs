@@ -7,7 +7,6 @@ mod ending;
 mod meta;
 mod specs;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ use super::past::PastRates;
 use super::selection::{fit_lines, load_manifest, parse_budget};
 use super::setup::SetupProgress;
 use super::{SelectionArgs, Terminal};
-use crate::catalog::{self, Catalog};
+use crate::catalog::{self, Catalog, Ready};
 use crate::exit::{Ending, Exit, UserError, say};
 use crate::host::Host;
 use crate::manifest::{Manifest, cores_from_flags};
@@ -115,8 +114,8 @@ pub fn run(args: Args, terminal: &Terminal) -> Result<Ending, UserError> {
             UserError::new(Exit::Internal, format!("no process can be started: {error}"))
         })?),
     };
-    let skips = if args.fake.is_some() || args.no_setup {
-        BTreeMap::new()
+    let ready = if args.fake.is_some() || args.no_setup {
+        Ready::default()
     } else {
         install(&catalog, &plan, terminal)
     };
@@ -130,8 +129,8 @@ pub fn run(args: Args, terminal: &Terminal) -> Result<Ending, UserError> {
         let params = &manifest.workloads[planned.workload].params;
         let cores = pick_cores(&args, &manifest, &host, params.threads)?;
         let mut skipped = None;
-        let server = server_spec(&catalog, &planned.id.server, args.fake.is_some(), &skips, &mut skipped);
-        let client = client_spec(&catalog, &planned.id.client, args.fake.is_some(), &skips, &mut skipped);
+        let server = server_spec(&catalog, &planned.id.server, args.fake.is_some(), &ready, &mut skipped);
+        let client = client_spec(&catalog, &planned.id.client, args.fake.is_some(), &ready, &mut skipped);
         let cell = resolve(&manifest, planned, server, client, cores);
         cells.push(Planned {
             estimate: estimate(&cell.id, params, &rates),
@@ -242,8 +241,8 @@ pub fn run(args: Args, terminal: &Terminal) -> Result<Ending, UserError> {
     Ok(ending(&ran, trouble, args.allow_skips || manifest.allow_skips, store.folder(), &args.manifest))
 }
 
-/// Installs what the plan's cells need. Says why for each server or client that cannot be had.
-fn install(catalog: &Catalog, plan: &Plan, terminal: &Terminal) -> BTreeMap<String, String> {
+/// Installs what the plan's cells need.
+fn install(catalog: &Catalog, plan: &Plan, terminal: &Terminal) -> Ready {
     let mut servers: Vec<String> = plan.cells.iter().map(|cell| cell.id.server.clone()).collect();
     let mut clients: Vec<String> = plan.cells.iter().map(|cell| cell.id.client.clone()).collect();
     for names in [&mut servers, &mut clients] {
@@ -251,9 +250,9 @@ fn install(catalog: &Catalog, plan: &Plan, terminal: &Terminal) -> BTreeMap<Stri
         names.dedup();
     }
     let mut progress = SetupProgress::new(terminal);
-    let results = catalog::setup(catalog, &servers, &clients, &mut |event| progress.show(event));
+    let ready = catalog::setup(catalog, &servers, &clients, &mut |event| progress.show(event));
     progress.finish();
-    results.into_iter().filter_map(|(name, result)| Some((name, result.err()?))).collect()
+    ready
 }
 
 fn pick_cores(args: &Args, manifest: &Manifest, host: &Host, threads: u32) -> Result<Cores, UserError> {

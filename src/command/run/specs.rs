@@ -1,13 +1,13 @@
 use std::collections::BTreeMap;
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Ready};
 use crate::plan::{ClientSpec, Program, Role, ServerSpec};
 
 pub(super) fn server_spec(
     catalog: &Catalog,
     name: &str,
     fake: bool,
-    skips: &BTreeMap<String, String>,
+    ready: &Ready,
     skipped: &mut Option<String>,
 ) -> ServerSpec {
     let blank = || {
@@ -25,9 +25,9 @@ pub(super) fn server_spec(
     if fake {
         return blank();
     }
-    let resolved = match skips.get(name) {
-        Some(reason) => Err(reason.clone()),
-        None => catalog.resolve_server(name, Role::Relay),
+    let resolved = match ready.servers.get(name) {
+        Some(Err(reason)) => Err(reason.clone()),
+        _ => catalog.resolve_server(name, Role::Relay),
     };
     resolved.unwrap_or_else(|reason| {
         skipped.get_or_insert(reason);
@@ -39,7 +39,7 @@ pub(super) fn client_spec(
     catalog: &Catalog,
     name: &str,
     fake: bool,
-    skips: &BTreeMap<String, String>,
+    ready: &Ready,
     skipped: &mut Option<String>,
 ) -> ClientSpec {
     let blank = || {
@@ -53,9 +53,9 @@ pub(super) fn client_spec(
     if fake {
         return blank();
     }
-    let resolved = match skips.get(name) {
-        Some(reason) => Err(reason.clone()),
-        None => catalog.resolve_client(name),
+    let resolved = match ready.clients.get(name) {
+        Some(Err(reason)) => Err(reason.clone()),
+        _ => catalog.resolve_client(name),
     };
     resolved.unwrap_or_else(|reason| {
         skipped.get_or_insert(reason);
