@@ -10,10 +10,16 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
+use rustix::net::getpeername;
+use rustix::net::sockopt::tcp_nodelay;
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use serde_json::Value;
-use support::real::cores;
+use support::real::{below, cores, eventually, processes_with};
 use support::{runner, validate_record};
 
 const FAULTS: [(&str, &str); 9] = [
@@ -159,6 +165,59 @@ fn what_they_cannot_do_is_refused_in_words() {
                 "{:#}",
                 record["outcome"]
             );
+        }
+    }
+}
+
+/// Whether each connection of a process has TCP_NODELAY, read from its very sockets; none while it has fewer than two.
+fn no_delay(pid: i32) -> Option<bool> {
+    let process = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
+    let mut all = Vec::new();
+    for entry in fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten() {
+        let Some(fd) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let Ok(socket) = pidfd_getfd(&process, fd, PidfdGetfdFlags::empty()) else { continue };
+        let peer = getpeername(&socket).ok().flatten().and_then(|peer| SocketAddr::try_from(peer).ok());
+        if peer.is_some() {
+            all.push(tcp_nodelay(&socket).unwrap());
+        }
+    }
+    (all.len() >= 2).then(|| all.into_iter().all(|set| set))
+}
+
+#[test]
+fn every_client_turns_nagles_algorithm_off() {
+    let _cores = cores();
+    for client in ["native", "tungstenite"].iter().chain(&CLIENTS) {
+        let name = client.replace('@', "-");
+        let manifest = Manifest::new(&name, &["relay"], &[client], "duration = \"20s\"");
+        let text = fs::read_to_string(&manifest.path).unwrap().replace("rounds = 400\n", "");
+        fs::write(&manifest.path, text).unwrap();
+        let mut run = Command::new(assert_cmd::cargo::cargo_bin!("runner"))
+            .args(["run", manifest.path.to_str().unwrap(), "--out"])
+            .arg(manifest.out.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let id = run.id() as i32;
+        // A library may set it only when the handshake is over.
+        let seen = eventually(&format!("TCP_NODELAY on every connection of {client}"), || {
+            if run.try_wait().unwrap().is_some() {
+                return Some(None);
+            }
+            let below = below(id);
+            let is_client = |line: &str| line.contains("client.mjs") || line.trim_end().ends_with(" client");
+            processes_with("client")
+                .into_iter()
+                .filter(|(pid, line)| below.contains(pid) && is_client(line))
+                .find_map(|(pid, _)| no_delay(pid).filter(|set| *set))
+                .map(Some)
+        });
+        let _ = kill_process(Pid::from_raw(id).unwrap(), Signal::TERM);
+        run.wait().unwrap();
+        if seen.is_none() {
+            eprintln!("left out: {client} was not measured");
+            assert!(std::env::var_os("CI").is_none(), "left out under CI: {client}");
         }
     }
 }
