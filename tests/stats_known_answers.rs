@@ -4,7 +4,8 @@
 
 use runner::stats::{
     self, Latency, QuantileRule, bootstrap_interval, coefficient_of_variation, geometric_mean,
-    hodges_lehmann, hodges_lehmann_shift, kendall_tau_b, mean, median, quantile,
+    hodges_lehmann, hodges_lehmann_shift, kendall_tau_b, mean, median, normal_cdf, normal_quantile, quantile,
+    rank_sum_p, rank_sum_shift, student_quantile, variance_components,
 };
 use serde_json::Value;
 
@@ -80,6 +81,42 @@ fn random_resampling_comes_near_to_all_resamples() {
         let step = 0.02 * (high - low);
         assert!((ours.low - low).abs() <= step, "{ours:?} is not from {low}");
         assert!((ours.high - high).abs() <= step, "{ours:?} is not to {high}");
+    }
+}
+
+#[test]
+fn of_rank_sums_and_the_intervals_that_they_leave() {
+    for case in answers("rank_sums") {
+        let (before, after) = (numbers(&case["before"]), numbers(&case["after"]));
+        near("p", rank_sum_p(&before, &after), &case["p"]);
+        for row in case["intervals"].as_array().unwrap() {
+            let level = row["level"].as_f64().unwrap();
+            let interval = rank_sum_shift(&before, &after, level).unwrap().1;
+            let ends = &row["interval"];
+            near(&format!("low end at {level}"), interval.map(|interval| interval.low), &ends[0]);
+            near(&format!("high end at {level}"), interval.map(|interval| interval.high), &ends[1]);
+        }
+    }
+}
+
+#[test]
+fn of_normal_and_student_tails() {
+    for case in answers("tails") {
+        let p = case["p"].as_f64().unwrap();
+        near("z", Some(normal_quantile(p)), &case["z"]);
+        near("p", Some(normal_cdf(case["z"].as_f64().unwrap())), &case["p"]);
+        let student = student_quantile(p, case["freedom"].as_f64().unwrap()).unwrap();
+        assert!((student / case["t"].as_f64().unwrap() - 1.0).abs() < 1e-5, "{student} is not {}", case["t"]);
+    }
+}
+
+#[test]
+fn of_components_of_variance() {
+    for case in answers("components") {
+        let groups: Vec<Vec<f64>> = case["groups"].as_array().unwrap().iter().map(numbers).collect();
+        let ours = variance_components(&groups).unwrap();
+        near("within", Some(ours.within), &case["within"]);
+        near("between", Some(ours.between), &case["between"]);
     }
 }
 

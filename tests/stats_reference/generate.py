@@ -90,6 +90,51 @@ def bootstraps():
         }
 
 
+def rank_sums():
+    """Exact tails of the Mann-Whitney statistic, its test, and the interval of the shift by inverting it."""
+    rng = random.Random(11)
+    for n, m in ((3, 3), (3, 60), (5, 9), (12, 60), (24, 30)):
+        before = [round(rng.gauss(0, 1), 6) for _ in range(n)]
+        after = [round(rng.gauss(0.8, 1), 6) for _ in range(m)]
+        p = stats.mannwhitneyu(before, after, method="exact").pvalue
+        differences = sorted(b - a for a in before for b in after)
+        row = {"before": before, "after": after, "p": float(p), "intervals": []}
+        for level in (0.8, 0.95, 0.999):
+            # The widest shift that the exact test does not reject, by trying: a shift just inside a difference.
+            def rejected(shift):
+                moved = [b - shift for b in after]
+                return stats.mannwhitneyu(before, moved, method="exact").pvalue <= (1 - level) * (1 + 1e-9)
+            kept = [i for i in range(len(differences) - 1)
+                    if not rejected((differences[i] + differences[i + 1]) / 2)]
+            ends_open = not rejected(differences[0] - 1)
+            interval = None if ends_open else [differences[kept[0]], differences[kept[-1] + 1]]
+            row["intervals"].append({"level": level, "interval": interval})
+        yield row
+
+
+def tails():
+    for p, freedom in ((0.975, 4.0), (0.9999, 19.0), (0.99999, 33.5), (0.9, 2e6)):
+        yield {"p": p, "freedom": freedom, "t": float(stats.t.ppf(p, freedom)), "z": float(stats.norm.ppf(p))}
+
+
+def components():
+    rng = random.Random(12)
+    for sizes in ((3, 3, 3, 3), (3, 12, 5), (2, 2), (4, 4, 1, 7, 3)):
+        groups = []
+        for size in sizes:
+            level = rng.gauss(0, 0.05)
+            groups.append([round(level + rng.gauss(0, 0.07), 6) for _ in range(size)])
+        k, n = len(groups), sum(sizes)
+        within = sum((len(g) - 1) * numpy.var(g, ddof=1) for g in groups if len(g) > 1) / (n - k)
+        f = stats.f_oneway(*groups).statistic
+        n0 = (n - sum(s * s for s in sizes) / n) / (k - 1)
+        yield {
+            "groups": groups,
+            "within": float(within),
+            "between": float(max(0.0, (f - 1) * within / n0)),
+        }
+
+
 def histograms():
     rng = random.Random(9)
     for n, precision in ((1, 3), (500, 3), (3000, 2)):
@@ -138,6 +183,9 @@ else:
         "two_samples": list(two_samples()),
         "rankings": list(rankings()),
         "bootstraps": list(bootstraps()),
+        "rank_sums": list(rank_sums()),
+        "tails": list(tails()),
+        "components": list(components()),
         "histograms": list(histograms()),
     }
     print(json.dumps(answers, indent=1))
