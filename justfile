@@ -22,7 +22,7 @@ lint:
 
 # Write the committed JSON Schemas anew
 schemas:
-    for schema in manifest record run cell; do cargo run --quiet -- schema $schema > schemas/$schema.json; done
+    for schema in manifest record run cell baseline night; do cargo run --quiet -- schema $schema > schemas/$schema.json; done
 
 # Look at changed snapshots and accept or reject each
 snapshots:

@@ -12,6 +12,8 @@ pub mod exit;
 pub mod report;
 /// Passes over the cells: order of execution, executors, resume, and the event stream.
 pub mod schedule;
+/// A run beside its baseline: the rule of judgement, what is known of the noise, change points. No I/O.
+pub mod verdict;
 
 /// The life of one cell: place, start, ready, verify, measure, sample, stop, judge.
 pub mod cell;

@@ -233,6 +233,20 @@ fn settings() {
                 tolerance("cells = \"x/*/*\"\nmetric = \"p98\"\nwithin = 0.1\nreason = \"why not\"")
             ),
             (
+                "tolerance with a floor of a rate, and no date",
+                tolerance(
+                    "cells = \"x/*/*\"\nmetric = \"rate\"\nwithin = 0.1\nfloor = \"2us\"\nreason = \"why not\"\nexpires = \"soon\""
+                )
+            ),
+            (
+                "tolerance with a floor that is no time",
+                tolerance(
+                    "cells = \"x/*/*\"\nmetric = \"p50\"\nwithin = 0.1\nfloor = \"2 apples\"\nreason = \"why not\""
+                )
+            ),
+            ("judge", top("[judge]\nmetrics = []\nerror_rate = 0.0\nmax_passes = 0\ncontrol_within = -1.0")),
+            ("judge of an unknown metric", top("[judge]\nmetrics = [\"p98\"]")),
+            (
                 "tolerance for no cell",
                 tolerance("cells = \"y/*/*\"\nmetric = \"p99\"\nwithin = 0.1\nreason = \"why not\"")
             ),

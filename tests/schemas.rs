@@ -1,6 +1,6 @@
 //! The committed JSON Schemas are those of the program, and what the project writes keeps to them.
 //!
-//! To regenerate: `for name in manifest record run cell; do cargo run -q -- schema $name > schemas/$name.json; done`
+//! To regenerate: `for name in manifest record run cell baseline night; do cargo run -q -- schema $name > schemas/$name.json; done`
 
 mod support;
 
@@ -10,7 +10,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use support::{committed_schema, runner, validate};
 
-const NAMES: [&str; 4] = ["manifest", "record", "run", "cell"];
+const NAMES: [&str; 6] = ["manifest", "record", "run", "cell", "baseline", "night"];
 
 #[test]
 fn the_committed_schemas_are_those_of_the_program() {

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test ends at a wrong answer file")]
 
 use runner::stats::{
-    self, Latency, QuantileRule, bootstrap_interval, coefficient_of_variation, geometric_mean,
+    self, Latency, QuantileRule, best_split, bootstrap_interval, coefficient_of_variation, geometric_mean,
     hodges_lehmann, hodges_lehmann_shift, kendall_tau_b, mean, median, normal_cdf, normal_quantile, quantile,
     rank_sum_p, rank_sum_shift, student_quantile, variance_components,
 };
@@ -117,6 +117,16 @@ fn of_components_of_variance() {
         let ours = variance_components(&groups).unwrap();
         near("within", Some(ours.within), &case["within"]);
         near("between", Some(ours.between), &case["between"]);
+    }
+}
+
+#[test]
+fn of_the_best_split_by_energy() {
+    for case in answers("energy_splits") {
+        let least = case["minimum_segment"].as_u64().unwrap() as usize;
+        let ours = best_split(&numbers(&case["values"]), least);
+        assert_eq!(ours.map(|(at, _)| at as u64), case["at"].as_u64());
+        near("energy", ours.map(|(_, energy)| energy), &case["energy"]);
     }
 }
 

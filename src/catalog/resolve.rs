@@ -27,7 +27,7 @@ impl Catalog {
                 name: name.to_owned(),
                 runtime: None,
                 role,
-                program: built_in(&["serve", name]),
+                program: Program { env: inherited(name), ..built_in(&["serve", name]) },
                 settings: BTreeMap::new(),
                 max_payload: Some(embedded::max_payload()),
             }),
@@ -118,6 +118,14 @@ impl Catalog {
             files,
         })
     }
+}
+
+/// What a built-in server is told by the environment of whoever starts it.
+fn inherited(name: &str) -> BTreeMap<String, String> {
+    embedded::variable_of(name)
+        .and_then(|variable| Some((variable.to_owned(), std::env::var(variable).ok()?)))
+        .into_iter()
+        .collect()
 }
 
 fn built_in(args: &[&str]) -> Program {

@@ -1,5 +1,10 @@
 //! A file for each verb of the command line: arguments, `run`, then the types it needs.
 
+/// Write or extend a baseline.
+pub mod accept;
+mod baselines;
+/// Noise of unchanged servers.
+pub mod calibrate;
 /// Run one cell in this process.
 pub mod cell;
 /// Validate a manifest.
@@ -8,8 +13,15 @@ pub mod check;
 pub mod client;
 /// Completion scripts.
 pub mod completions;
+/// A run beside its baseline.
+pub mod diff;
 /// Is this host fit to measure.
 pub mod doctor;
+/// How a verdict came about.
+pub mod explain;
+/// Trends and change points.
+pub mod history;
+mod nights;
 mod past;
 /// Cells, order, estimated time.
 pub mod plan;
@@ -72,6 +84,16 @@ pub enum Verb {
     Rerun(rerun::Args),
     /// Print the results of a run
     Report(report::Args),
+    /// Compare a run with its baseline
+    Diff(diff::Args),
+    /// Write or extend a baseline
+    Accept(accept::Args),
+    /// Show trends and change points of a manifest's runs
+    History(history::Args),
+    /// Show how the verdicts of a cell came about
+    Explain(explain::Args),
+    /// Learn the noise of unchanged servers, and what a comparison can find
+    Calibrate(calibrate::Args),
     /// Print a JSON Schema
     Schema(schema::Args),
     /// Print a completion script for a shell
@@ -100,6 +122,11 @@ impl Cli {
             Verb::Smoke(args) => smoke::run(args, &terminal),
             Verb::Rerun(args) => rerun::run(args, &terminal),
             Verb::Report(args) => report::run(args, &terminal),
+            Verb::Diff(args) => diff::run(args, &terminal),
+            Verb::Accept(args) => accept::run(args, &terminal),
+            Verb::History(args) => history::run(args, &terminal),
+            Verb::Explain(args) => explain::run(args, &terminal),
+            Verb::Calibrate(args) => calibrate::run(args, &terminal),
             Verb::Schema(args) => schema::run(args, &terminal),
             Verb::Completions(args) => completions::run(args, &terminal),
             Verb::Cell(args) => cell::run(args),

@@ -29,7 +29,7 @@ impl PastRates {
     /// Reads the newest runs of a manifest under the folder of runs. Records of another class of host than `class`
     /// are passed over, and so is what cannot be read: an estimate is no place to complain.
     pub fn read(out: &Path, manifest: &str, class: Option<&str>) -> Self {
-        let records = newest_runs(&out.join(manifest))
+        let records = newest_runs(&out.join(manifest), RUNS)
             .into_iter()
             .flat_map(|run| record_files(&run).unwrap_or_default())
             .filter_map(|path| read_record(&path).ok())
@@ -90,7 +90,7 @@ fn exchange(params: &Params) -> Params {
 }
 
 /// Folders of the newest runs of a manifest, by the time at which they began.
-fn newest_runs(folder: &Path) -> Vec<PathBuf> {
+pub(super) fn newest_runs(folder: &Path, most: usize) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut runs: Vec<_> = entries
         .map(|entry| entry.path())
@@ -99,7 +99,7 @@ fn newest_runs(folder: &Path) -> Vec<PathBuf> {
         .filter_map(|path| Some((read_meta(&path).ok()?.started_at, path)))
         .collect();
     runs.sort();
-    runs.into_iter().rev().take(RUNS).map(|(_, path)| path).collect()
+    runs.into_iter().rev().take(most).map(|(_, path)| path).collect()
 }
 
 #[cfg(test)]
@@ -224,6 +224,9 @@ mod tests {
                 seed: 0,
                 passes: 1,
                 control: None,
+                rules: Default::default(),
+                narrowed: false,
+                until_decided: None,
                 cells: Vec::new(),
                 excluded: Vec::new(),
                 counts: Counts::default(),

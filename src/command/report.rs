@@ -27,7 +27,7 @@ pub struct Args {
 }
 
 /// Columns of a table that no terminal shows.
-const DEFAULT_WIDTH: usize = 100;
+pub(super) const DEFAULT_WIDTH: usize = 100;
 
 /// Prints the results of a run from its records; measures nothing.
 pub fn run(args: Args, terminal: &super::Terminal) -> Result<Ending, UserError> {
@@ -57,7 +57,7 @@ pub fn run(args: Args, terminal: &super::Terminal) -> Result<Ending, UserError> 
 }
 
 /// Whole or not at all, but for a device or a pipe, which must not be replaced by a file.
-fn write(path: &Path, content: &[u8]) -> io::Result<()> {
+pub(super) fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     match fs::metadata(path) {
         Ok(found) if !found.is_file() => fs::write(path, content),
         _ => write_atomically(path, content),

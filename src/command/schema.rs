@@ -5,6 +5,7 @@ use crate::exit::{Ending, UserError};
 use crate::plan::Job;
 use crate::record::Record;
 use crate::record::store::RunMeta;
+use crate::verdict::{Baseline, Night};
 
 /// Arguments of `runner schema`.
 #[derive(Debug, clap::Args)]
@@ -25,6 +26,10 @@ enum Format {
     Run,
     /// What `runner cell` reads on stdin
     Cell,
+    /// Accepted runs of a manifest, as TOML maps to JSON
+    Baseline,
+    /// A run beside its baseline: `runner diff --format json`
+    Night,
 }
 
 /// Prints a JSON Schema.
@@ -44,6 +49,8 @@ impl Format {
             Format::Record => schema_for!(Record),
             Format::Run => schema_for!(RunMeta),
             Format::Cell => schema_for!(Job),
+            Format::Baseline => schema_for!(Baseline),
+            Format::Night => schema_for!(Night),
         }
     }
 }

@@ -81,6 +81,11 @@ impl SelectionArgs {
         Ok(runtimes)
     }
 
+    /// Whether only some cells are selected.
+    pub fn narrows(&self) -> bool {
+        !self.cell.is_empty() || !self.not.is_empty()
+    }
+
     /// The cells of a manifest that are selected. Patterns that match nothing are named on stderr.
     pub fn plan(&self, manifest: &Manifest) -> Result<Plan, UserError> {
         let selection = self.selection()?;
@@ -154,6 +159,12 @@ pub fn fit_lines(fit: &Fit) -> Vec<String> {
         "budget {budget}: counts and times scaled to {:.1} %, from about {before} to about {after}",
         fit.factor * 100.0
     )];
+    if !fit.timed.is_empty() {
+        lines.push(format!(
+            "budget {budget}: times in place of counts, since their rates here are not known yet: {}",
+            fit.timed.join(", ")
+        ));
+    }
     if !fit.at_floor.is_empty() {
         lines.push(format!(
             "budget {budget}: at its floor, below which it is not scaled: {}",
@@ -166,6 +177,19 @@ pub fn fit_lines(fit: &Fit) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// A hint at the cells of a run that a pattern may have meant.
+pub(super) fn near_cell(pattern: &str, cells: &[String]) -> String {
+    const SOME: usize = 12;
+    match nearest(pattern, cells) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!(
+            "it has: {}{}",
+            cells.iter().take(SOME).map(String::as_str).collect::<Vec<_>>().join(", "),
+            if cells.len() > SOME { ", …" } else { "" }
+        ),
+    }
 }
 
 /// Faults of a manifest as the terminal shows them.

@@ -16,4 +16,4 @@ mod tests;
 
 #[cfg(test)]
 pub(crate) use server::relay_for;
-pub use server::{ServeError, is_built_in, max_payload, serve, visible_names};
+pub use server::{ServeError, is_built_in, max_payload, serve, variable_of, visible_names};

@@ -57,6 +57,14 @@ pub fn visible_names() -> &'static [&'static str] {
     &VISIBLE
 }
 
+/// How long `relay-delayed` spends on each message, in nanoseconds: a slowdown of known size.
+const DELAY: &str = "DELAY_NS";
+
+/// The variable of the environment that a hidden server is set by, and that reaches it whoever starts it.
+pub fn variable_of(name: &str) -> Option<&'static str> {
+    (name == "relay-delayed").then_some(DELAY)
+}
+
 /// Whether a built-in server of this name exists, hidden or not.
 pub fn is_built_in(name: &str) -> bool {
     VISIBLE.contains(&name) || HIDDEN.contains(&name)
@@ -157,7 +165,7 @@ fn relay(name: &str, listener: TcpListener) -> Result<(), ServeError> {
         "faulty-floods-log" => run(listener, FloodsLog::start(), Wait::Block),
         "faulty-negotiates-compression" => run(listener, NegotiatesCompression, Wait::Block),
         "relay-delayed" => {
-            let delay = Duration::from_micros(setting("DELAY_US", 20)?);
+            let delay = Duration::from_nanos(setting(DELAY, 20_000)?);
             run(listener, Delayed(delay), Wait::Block)
         }
         "relay-stalls" => {

@@ -68,6 +68,8 @@ impl Loader<'_> {
             .flat_map(|file| self.files[*file].wire.tolerance.iter().map(move |table| (*file, table)))
             .filter_map(|(file, table)| self.tolerance(file, table))
             .collect();
+        let mut rules = self.judge();
+        rules.tolerances = tolerances.iter().map(|(tolerance, _, _)| tolerance.clone()).collect();
         if !self.problems.is_empty() {
             return None;
         }
@@ -102,7 +104,7 @@ impl Loader<'_> {
             workloads: declared.into_iter().map(|declared| declared.workload).collect(),
             matrix,
             limits,
-            tolerances: tolerances.iter().map(|(tolerance, _, _)| tolerance.clone()).collect(),
+            rules,
             port,
             runtimes,
             sources: Vec::new(),

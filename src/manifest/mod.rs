@@ -4,6 +4,7 @@
 mod at;
 mod axes;
 mod host;
+mod judge;
 mod load;
 mod matrix;
 mod names;
@@ -26,7 +27,7 @@ pub use names::Names;
 pub use near::nearest;
 pub use problem::{Look, Problems};
 pub use quantity::{QuantityError, SIZE_UNITS, TIME_UNITS, parse_bytes, parse_time_ns};
-pub use types::{CoreChoice, Exclusion, Manifest, MatrixRow, Metric, NamedWorkload, Tolerance};
+pub use types::{CoreChoice, Exclusion, Manifest, MatrixRow, Metric, NamedWorkload, Rules, Tolerance};
 pub use workloads::MAX_PAYLOAD;
 
 /// The JSON Schema of a manifest, as TOML maps to JSON.

@@ -1,15 +1,14 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::CoreChoice;
 use super::at::{At, CoreList};
 use super::load::Loader;
 use super::problem::{Place, Problem};
 use super::quantity::{SIZE_UNITS, parse_bytes};
 use super::read::SourceFile;
-use super::wire::ToleranceTable;
 use super::workloads::MAX_REPEATS;
-use super::{CoreChoice, Tolerance};
-use crate::plan::{Limits, Pattern};
+use crate::plan::Limits;
 
 /// More cores than a machine has; the bound keeps the search for doubles short.
 const MOST_CORES: usize = 4_096;
@@ -171,66 +170,5 @@ impl Loader<'_> {
             }
         }
         runtimes
-    }
-
-    /// One tolerance, with its pattern and where that stands.
-    pub(super) fn tolerance(
-        &mut self,
-        file: usize,
-        table: &At<ToleranceTable>,
-    ) -> Option<(Tolerance, Pattern, Place)> {
-        let before = self.problems.len();
-        let here = Place::new(file, &table.span);
-        let ToleranceTable { cells, metric, within, reason } = &table.value;
-        let mut missing = |key: &str, hint: &str| {
-            self.problems.push(
-                Problem::at(here.clone(), format!("a tolerance without `{key}`"), "this one").hint(hint),
-            );
-        };
-        if reason.as_ref().is_none_or(|reason| reason.value.trim().is_empty()) {
-            missing("reason", "add `reason = \"…\"`: whoever reads a verdict must know why it was softened");
-        }
-        if metric.is_none() {
-            missing("metric", "add `metric = \"…\"`: `rate`, `p50`, `p99` or `server-cpu`");
-        }
-        if within.is_none() {
-            missing("within", "add `within = 0.10` for 10 %");
-        }
-        if cells.is_none() {
-            missing("cells", "add `cells = \"workload/server/client\"`; `*` stands for any");
-        }
-        if let Some(within) = within
-            && !(within.value.is_finite() && within.value > 0.0 && within.value <= 10.0)
-        {
-            self.problems.push(
-                Problem::at(
-                    Place::new(file, &within.span),
-                    format!("`within` is {}", within.value),
-                    "above 0, at most 10",
-                )
-                .hint("it is relative: `within = 0.10` is 10 %"),
-            );
-        }
-        let pattern = cells.as_ref().and_then(|cells| match cells.value.parse::<Pattern>() {
-            Ok(pattern) => Some((pattern, Place::new(file, &cells.span))),
-            Err(error) => {
-                self.problems.push(
-                    Problem::at(Place::new(file, &cells.span), error.to_string(), "not a pattern of cells")
-                        .hint("e.g. `*/ws@node-{24,26}/*`, or `ws@*` for any one part"),
-                );
-                None
-            }
-        });
-        if self.problems.len() > before {
-            return None;
-        }
-        let (pattern, place) = pattern?;
-        let tolerance = Tolerance {
-            cells: pattern.as_str().to_owned(),
-            metric: metric.as_ref()?.value,
-            within: within.as_ref()?.value,
-            reason: reason.as_ref()?.value.trim().to_owned(),
-        };
-        Some((tolerance, pattern, place))
     }
 }

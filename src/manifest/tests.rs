@@ -111,8 +111,8 @@ fn the_example_of_the_design_is_read_whole() {
     assert_eq!(manifest.server_cores, CoreChoice::These(vec![8]));
     assert_eq!(manifest.client_cores, CoreChoice::These(vec![10, 12, 14, 16]));
     assert_eq!(manifest.limits, Some(plan::Limits { cpus: Some(2.0), memory_bytes: Some(1 << 30) }));
-    assert_eq!(manifest.tolerances[0].metric, Metric::P99);
-    assert_eq!(manifest.tolerances[0].within, 0.5);
+    assert_eq!(manifest.rules.tolerances[0].metric, Metric::P99);
+    assert_eq!(manifest.rules.tolerances[0].within, 0.5);
     let names: Vec<&str> = manifest.workloads.iter().map(|workload| &*workload.name).collect();
     assert_eq!(names, ["pingpong-16", "load-16", "load-4096"]);
     let load = workload(&manifest, "load-4096");

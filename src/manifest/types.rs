@@ -35,8 +35,8 @@ pub struct Manifest {
     pub matrix: Vec<MatrixRow>,
     /// Limits on every server.
     pub limits: Option<Limits>,
-    /// How far a metric may move; the last that matches a cell applies.
-    pub tolerances: Vec<Tolerance>,
+    /// What is judged, how far it may move, and how sure a red night must be.
+    pub rules: Rules,
     /// Port that every server must use; none takes a free one for each cell.
     pub port: Option<u16>,
     /// The user's own executables, by runtime.
@@ -109,8 +109,67 @@ pub enum Metric {
     ServerCpu,
 }
 
-/// How far a metric may move before it counts as a change.
-#[derive(Clone, Debug, PartialEq)]
+impl Metric {
+    /// Its name in files and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Metric::Rate => "rate",
+            Metric::P50 => "p50",
+            Metric::P99 => "p99",
+            Metric::ServerCpu => "server-cpu",
+        }
+    }
+
+    /// Whether more is better.
+    pub fn more_is_better(self) -> bool {
+        self == Metric::Rate
+    }
+
+    /// How far it may move where no tolerance says otherwise, relative. A tail is the noisier the further out it is: 5 % of a 99th
+    /// percentile would hardly ever be decided.
+    pub fn default_within(self) -> f64 {
+        match self {
+            Metric::P99 => 0.25,
+            Metric::Rate | Metric::P50 | Metric::ServerCpu => 0.05,
+        }
+    }
+}
+
+impl std::fmt::Display for Metric {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What a run is judged by when it is compared with its baseline.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Rules {
+    /// What is judged.
+    pub metrics: Vec<Metric>,
+    /// Share of nights that may be red without cause.
+    pub error_rate: f64,
+    /// How often a cell is measured at most until it is decided.
+    pub max_passes: u32,
+    /// How far the control may move before a night says nothing of its cells, relative.
+    pub control_within: f64,
+    /// How far a metric may move where that differs from the default; the last that matches a cell applies.
+    pub tolerances: Vec<Tolerance>,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Rules {
+            metrics: vec![Metric::Rate, Metric::P99],
+            error_rate: 0.01,
+            max_passes: 60,
+            control_within: 0.10,
+            tolerances: Vec::new(),
+        }
+    }
+}
+
+/// How far a metric of some cells may move before it counts as a change.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Tolerance {
     /// Pattern of cells, `workload/server/client`.
     pub cells: String,
@@ -118,6 +177,12 @@ pub struct Tolerance {
     pub metric: Metric,
     /// Relative, e.g. 0.05.
     pub within: f64,
+    /// Absolute, in nanoseconds: a smaller difference counts for nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floor_ns: Option<f64>,
     /// Why it differs from the default.
     pub reason: String,
+    /// The last day on which it holds; none for ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<chrono::NaiveDate>,
 }

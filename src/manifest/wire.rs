@@ -43,6 +43,8 @@ pub(super) struct ManifestFile {
     /// How far a metric may move.
     #[serde(default)]
     pub(super) tolerance: Vec<At<ToleranceTable>>,
+    /// What is compared with a baseline, and how sure a red night must be.
+    pub(super) judge: Option<JudgeTable>,
     /// The user's own executables, by runtime.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, RuntimeTable>")]
@@ -151,8 +153,26 @@ pub(super) struct ToleranceTable {
     pub(super) metric: Option<At<Metric>>,
     /// Relative, e.g. 0.05.
     pub(super) within: Option<At<f64>>,
+    /// A difference of less than this counts for nothing, however large it is relatively: a time, e.g. `"20us"`. None by default.
+    pub(super) floor: Option<At<String>>,
     /// Why it differs from the default. Mandatory.
     pub(super) reason: Option<At<String>>,
+    /// The last day on which it holds, e.g. `"2027-03-31"`; for ever by default.
+    pub(super) expires: Option<At<String>>,
+}
+
+/// How a run is compared with its baseline.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct JudgeTable {
+    /// What is judged; `["rate", "p99"]` by default.
+    pub(super) metrics: Option<At<Vec<Metric>>>,
+    /// Share of nights that may be red without cause, over all cells and metrics of a night; 0.01 by default.
+    pub(super) error_rate: Option<At<f64>>,
+    /// How often a cell is measured at most until it is decided, by `run --against`; 60 by default.
+    pub(super) max_passes: Option<At<u64>>,
+    /// How far the control may move before a night says nothing of its cells, relative; 0.10 by default.
+    pub(super) control_within: Option<At<f64>>,
 }
 
 /// The user's own executable of a runtime.

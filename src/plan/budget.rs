@@ -24,6 +24,8 @@ pub struct Fit {
     pub factor: f64,
     /// Workloads of which a count or time stands at its floor.
     pub at_floor: Vec<String>,
+    /// Workloads whose counts became times, since it is not known how long a count takes here.
+    pub timed: Vec<String>,
 }
 
 impl Fit {
@@ -42,18 +44,22 @@ impl Fit {
 /// and no trial is dropped, and nothing is scaled up; what would fall below its floor stays there, and the others
 /// then give up more. Where even the floors do not fit, the plan stands at its floors and [`Fit::fits`] is false.
 ///
+/// A count takes as long as the cell's rate makes it. Where a cell of a workload was never measured on this host, its counts
+/// become times: a budget is kept whatever the rates turn out to be.
+///
 /// The manifest is changed; records therefore hold the counts that were really used.
 pub fn fit(manifest: &mut Manifest, plan: &Plan, passes: u32, budget: Duration, rates: &dyn Rates) -> Fit {
-    let original: Vec<Params> = manifest.workloads.iter().map(|workload| workload.params.clone()).collect();
+    let asked: Vec<Params> = manifest.workloads.iter().map(|workload| workload.params.clone()).collect();
+    let before = estimate_all(plan, &asked, rates).saturating_mul(passes);
+    let timed = if before > budget { unknown_counts(plan, &asked, rates) } else { Vec::new() };
+    let mut original = asked;
+    for workload in &timed {
+        original[*workload] = in_time(plan, *workload, &original[*workload], rates);
+    }
     let total = |factor: f64| {
-        let pass = plan
-            .cells
-            .iter()
-            .map(|planned| estimate(&planned.id, &scaled(&original[planned.workload], factor), rates))
-            .fold(Duration::ZERO, Duration::saturating_add);
-        pass.saturating_mul(passes)
+        let params: Vec<Params> = original.iter().map(|params| scaled(params, factor)).collect();
+        estimate_all(plan, &params, rates).saturating_mul(passes)
     };
-    let before = total(1.0);
     let factor = if before <= budget { 1.0 } else { largest_that_fits(|factor| total(factor) <= budget) };
 
     let mut at_floor = Vec::new();
@@ -65,7 +71,53 @@ pub fn fit(manifest: &mut Manifest, plan: &Plan, passes: u32, budget: Duration, 
         }
     }
     at_floor.retain(|name| plan.cells.iter().any(|planned| planned.id.workload == *name));
-    Fit { budget, before, after: total(factor), factor, at_floor }
+    let timed = timed.into_iter().map(|workload| manifest.workloads[workload].name.clone()).collect();
+    Fit { budget, before, after: total(factor), factor, at_floor, timed }
+}
+
+fn estimate_all(plan: &Plan, params: &[Params], rates: &dyn Rates) -> Duration {
+    plan.cells
+        .iter()
+        .map(|planned| estimate(&planned.id, &params[planned.workload], rates))
+        .fold(Duration::ZERO, Duration::saturating_add)
+}
+
+/// Workloads by count with a cell whose rate on this host is not known.
+fn unknown_counts(plan: &Plan, params: &[Params], rates: &dyn Rates) -> Vec<usize> {
+    let counts = |extent| matches!(extent, Extent::Rounds(1..));
+    let mut unknown: Vec<usize> = plan
+        .cells
+        .iter()
+        .filter(|planned| {
+            let params = &params[planned.workload];
+            (counts(params.trial) || counts(params.warmup)) && rates.rate(&planned.id, params).is_none()
+        })
+        .map(|planned| planned.workload)
+        .collect();
+    unknown.sort_unstable();
+    unknown.dedup();
+    unknown
+}
+
+/// A workload with times in place of counts: what they are expected to take, on average over its cells.
+fn in_time(plan: &Plan, workload: usize, params: &Params, rates: &dyn Rates) -> Params {
+    let cells: Vec<_> = plan.cells.iter().filter(|planned| planned.workload == workload).collect();
+    let time = |extent: Extent| match extent {
+        Extent::Rounds(1..) => {
+            let alone = Params { warmup: extent, trial: Extent::Rounds(0), trials: 0, ..params.clone() };
+            let nothing = Params { warmup: Extent::Rounds(0), ..alone.clone() };
+            let all: Duration = cells
+                .iter()
+                .map(|cell| {
+                    estimate(&cell.id, &alone, rates).saturating_sub(estimate(&cell.id, &nothing, rates))
+                })
+                .fold(Duration::ZERO, Duration::saturating_add);
+            let mean_ms = all.as_millis() / cells.len().max(1) as u128;
+            Extent::DurationNs(u64::try_from(mean_ms.max(1)).unwrap_or(u64::MAX / 1_000_000) * 1_000_000)
+        }
+        as_it_is => as_it_is,
+    };
+    Params { warmup: time(params.warmup), trial: time(params.trial), ..params.clone() }
 }
 
 /// The largest factor in 0 to 1 that passes, to a thousandth of itself; 0 where none does. The estimate grows with the
@@ -115,7 +167,16 @@ mod tests {
 
     use super::*;
     use crate::manifest::tests::load_text;
-    use crate::plan::{NoRates, Selection, estimate_pass, expand};
+    use crate::plan::{CellId, NoRates, Selection, estimate_pass, expand, nominal_rate};
+
+    /// Every cell was measured, at its nominal rate.
+    struct Measured;
+
+    impl Rates for Measured {
+        fn rate(&self, cell: &CellId, params: &Params) -> Option<f64> {
+            Some(nominal_rate(cell, params))
+        }
+    }
 
     fn manifest() -> Manifest {
         load_text(
@@ -130,8 +191,8 @@ mod tests {
     fn fitted(budget_s: f64) -> (Manifest, Fit) {
         let mut manifest = manifest();
         let plan = expand(&manifest, &Selection::default());
-        let fit = fit(&mut manifest, &plan, 3, Duration::from_secs_f64(budget_s), &NoRates);
-        assert_eq!(fit.after, estimate_pass(&manifest, &plan, &NoRates) * 3);
+        let fit = fit(&mut manifest, &plan, 3, Duration::from_secs_f64(budget_s), &Measured);
+        assert_eq!(fit.after, estimate_pass(&manifest, &plan, &Measured) * 3);
         (manifest, fit)
     }
 
@@ -168,6 +229,20 @@ mod tests {
         assert_eq!(after.workloads[0].params.trial, Extent::Rounds(TRIAL_FLOOR_ROUNDS));
         assert_eq!(after.workloads[0].params.warmup, Extent::Rounds(WARMUP_FLOOR_ROUNDS));
         assert_eq!(after.workloads[2].params.warmup, Extent::Rounds(0), "no warm-up stays none");
+    }
+
+    #[test]
+    fn counts_of_unknown_rates_become_times_where_a_budget_must_be_kept() {
+        let mut manifest = manifest();
+        let plan = expand(&manifest, &Selection::default());
+        let fit = fit(&mut manifest, &plan, 3, Duration::from_secs(60), &NoRates);
+        assert_eq!(fit.timed, ["pingpong-16"]);
+        let params = &manifest.workloads[0].params;
+        let (Extent::DurationNs(trial), Extent::DurationNs(warmup)) = (params.trial, params.warmup) else {
+            panic!("{params:?}");
+        };
+        assert!((trial as f64 / warmup as f64 - 2.0).abs() < 0.05, "{trial} {warmup}");
+        assert!(fit.fits() && fit.after > Duration::from_secs(59), "{fit:?}");
     }
 
     proptest! {

@@ -84,8 +84,8 @@ pub fn nominal_rate(cell: &CellId, params: &Params) -> f64 {
     let by_client = match runtime(&cell.client) {
         "" | "native" => small,
         // A client that has an event loop is the slower side whatever the server is.
-        "bun" => small.min(22_000.0),
-        _ => small.min(17_000.0),
+        "bun" => small.min(16_000.0),
+        _ => small.min(11_000.0),
     };
     // A round trip of 4 KiB takes about 4 us longer than one of 16 bytes: four messages at some 4 GB/s.
     1.0 / (1.0 / by_client + params.payload as f64 * 1e-9)

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Counts, Record};
+use crate::manifest::Rules;
 use crate::plan::CellId;
 
 /// The schema of `run.json`.
@@ -37,6 +38,15 @@ pub struct RunMeta {
     pub passes: u32,
     /// The control cell.
     pub control: Option<CellId>,
+    /// What the run is judged by when it is compared with a baseline; the defaults where an older version wrote it.
+    #[serde(default)]
+    pub rules: Rules,
+    /// Whether only some of the manifest's cells were selected.
+    #[serde(default)]
+    pub narrowed: bool,
+    /// Passes of a cell at most, where the run went on until its cells were decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until_decided: Option<u32>,
     /// Cells that were planned, in the order of the manifest.
     pub cells: Vec<PlannedCell>,
     /// Cells that the manifest excludes, with the reason.

@@ -130,7 +130,7 @@ impl Gathering {
         found
     }
 
-    pub(super) fn finish(mut self, meta: &RunMeta, order: &[CellId]) -> Coverage {
+    pub(super) fn finish(mut self, meta: &RunMeta, order: &[CellId], planned: u32) -> Coverage {
         let place: HashMap<&CellId, usize> = order.iter().zip(0..).collect();
         for excluded in &meta.excluded {
             self.problem(&excluded.id, u32::MAX, Status::Excluded, excluded.reason.clone(), 0);
@@ -141,7 +141,7 @@ impl Gathering {
         });
         let problems = problems.collect();
         let mut counts = self.counts;
-        counts.planned = meta.passes * u32::try_from(order.len()).unwrap_or(u32::MAX);
+        counts.planned = planned;
         Coverage { counts, missing: self.missing, problems }
     }
 }

@@ -17,6 +17,7 @@ pub(super) struct Digest {
     pub(super) flags: Vec<Flag>,
     pub(super) fingerprint: Fingerprint,
     pub(super) versions: BTreeMap<String, String>,
+    pub(super) client_versions: BTreeMap<String, String>,
     /// None when the numbers may not be used, or when there are none.
     pub(super) figures: Option<PassFigures>,
     /// What of it could not be used.
@@ -38,6 +39,7 @@ impl Digest {
             flags: record.flags,
             fingerprint: record.host.fingerprint,
             versions: record.server.versions,
+            client_versions: record.client.versions,
             figures,
             note,
         }

@@ -189,4 +189,33 @@ mod tests {
             .unwrap();
         assert_eq!((p50.value, p50.range), (18.4, None));
     }
+
+    #[test]
+    fn the_published_baseline_holds_the_same_figures() {
+        use crate::manifest::Metric;
+        use crate::plan::CellId;
+        use crate::verdict::Baseline;
+
+        let text = include_str!("../../baselines/published/lemire-2026.toml");
+        let baseline = Baseline::parse(text).unwrap();
+        let figures = published("lemire-2026").unwrap();
+        let values: usize = baseline.run[0].cells.values().map(|cell| cell.metrics.len()).sum();
+        assert_eq!(values, figures.len());
+        for figure in figures {
+            let column = &figure.column;
+            let workload = match (column.client.as_str(), column.pingpong) {
+                ("native", true) => "pingpong-16".to_owned(),
+                ("native", false) => format!("load-{}", column.payload),
+                _ => "script-16".to_owned(),
+            };
+            let cell = CellId::new(workload, figure.server, column.client.clone());
+            let metric = match column.metric {
+                PublishedMetric::Rate => Metric::Rate,
+                PublishedMetric::P50 => Metric::P50,
+                PublishedMetric::P99 => Metric::P99,
+            };
+            let value = baseline.run[0].values(&cell, metric).unwrap()[&1];
+            assert!((value / (figure.value * 1e3) - 1.0).abs() < 1e-9, "{cell} {metric}: {value}");
+        }
+    }
 }

@@ -34,6 +34,8 @@ pub struct Summary {
     pub hosts: Vec<Fingerprint>,
     /// Versions of each server, as its programs say them.
     pub servers: BTreeMap<String, BTreeMap<String, String>>,
+    /// Versions of each client.
+    pub clients: BTreeMap<String, BTreeMap<String, String>>,
     /// What of the records could not be used, at most 20 of it.
     pub notes: Vec<String>,
 }
@@ -147,6 +149,9 @@ pub struct FlagCount {
     pub detail: String,
 }
 
+/// What programs say of their versions, by server or client.
+type Versions = BTreeMap<String, BTreeMap<String, String>>;
+
 #[derive(Default)]
 struct Gathered {
     content_id: Option<String>,
@@ -179,7 +184,7 @@ impl Summary {
 
         let mut coverage = Gathering::default();
         let mut hosts: Vec<Fingerprint> = Vec::new();
-        let mut servers: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+        let (mut servers, mut clients) = (Versions::new(), Versions::new());
         let mut notes = Vec::new();
         for mut digest in digests {
             let id = digest.id.clone();
@@ -198,6 +203,9 @@ impl Summary {
             if !digest.versions.is_empty() {
                 servers.entry(id.server.clone()).or_default().append(&mut digest.versions);
             }
+            if !digest.client_versions.is_empty() {
+                clients.entry(id.client.clone()).or_default().append(&mut digest.client_versions);
+            }
             notes.extend(digest.note.take());
             cell.take(digest);
         }
@@ -211,9 +219,11 @@ impl Summary {
             } else if absent > 0 {
                 cell.trouble.insert(u32::MAX, "missing".to_owned());
             }
-            cell.counts.planned = meta.passes;
+            // A run that went on until its cells were decided has more passes of some than were planned.
+            cell.counts.planned = meta.passes.max(u32::try_from(cell.seen.len()).unwrap_or(u32::MAX));
         }
 
+        let planned = cells.values().map(|cell| cell.counts.planned).sum();
         let rates = rates_by_pass(&cells);
         let control = meta.control.as_ref().map(|id| ControlFacts {
             id: id.clone(),
@@ -222,11 +232,12 @@ impl Summary {
         let mut summary = Summary {
             schema: REPORT_SCHEMA.to_owned(),
             run: RunFacts::of(meta),
-            coverage: coverage.finish(meta, &order),
+            coverage: coverage.finish(meta, &order, planned),
             groups: groups(&order, cells, &rates, meta.control.as_ref()),
             control,
             hosts,
             servers,
+            clients,
             notes: Vec::new(),
         };
         summary.note_all(notes);

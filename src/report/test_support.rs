@@ -2,6 +2,7 @@ use chrono::{DateTime, Utc};
 use hdrhistogram::Histogram;
 
 use crate::host::Fingerprint;
+use crate::manifest::Rules;
 use crate::plan::{
     CellId, ClientSpec, Cores, Job, Program, ResolvedCell, Role, ServerSpec, Timeouts, Workload,
 };
@@ -227,6 +228,9 @@ pub(crate) fn meta(passes: u32, cells: &[CellId]) -> RunMeta {
         seed: 20_261_010,
         passes,
         control: Some(CellId::new("pingpong-16", "relay", "native")),
+        rules: Rules::default(),
+        narrowed: false,
+        until_decided: None,
         cells: cells
             .iter()
             .map(|id| PlannedCell { id: id.clone(), content_id: None, skipped: None })

@@ -74,6 +74,21 @@ pub enum Event {
         #[serde(skip)]
         record: Box<Record>,
     },
+    /// Cells that are not decided yet are measured again.
+    MorePasses {
+        /// Which cells, the control among them.
+        cells: Vec<CellId>,
+        /// The first pass.
+        from: u32,
+        /// The last pass.
+        to: u32,
+        /// Passes of a cell at most.
+        most: u32,
+        /// Executions.
+        executions: u32,
+        /// Estimated time, in seconds.
+        estimate_s: f64,
+    },
     /// A pass is over.
     PassDone {
         /// Which, from 1.

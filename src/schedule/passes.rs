@@ -27,23 +27,40 @@ pub struct Ran {
     pub gave_up: bool,
 }
 
-/// Runs the steps of all passes in their order. `finished` knows the outcome of a step that an earlier part of this
+impl Ran {
+    /// This and what was run after it.
+    pub fn and(self, more: Ran) -> Ran {
+        Ran {
+            counts: Counts {
+                planned: self.counts.planned + more.counts.planned,
+                ok: self.counts.ok + more.counts.ok,
+                void: self.counts.void + more.counts.void,
+                failed: self.counts.failed + more.counts.failed,
+                skipped: self.counts.skipped + more.counts.skipped,
+            },
+            interrupted: self.interrupted || more.interrupted,
+            gave_up: self.gave_up || more.gave_up,
+        }
+    }
+}
+
+/// Runs some steps in their order, numbered from `first`. `finished` knows the outcome of a step that an earlier part of this
 /// run has finished. `sink` receives every event and says whether to go on. A cell that the user interrupts has no
 /// record: it is run again when the run is resumed.
 pub fn run_passes(
     cells: &[Planned],
     steps: &[Step],
-    passes: u32,
+    first: u32,
     executor: &mut dyn Executor,
     finished: &dyn Fn(&Planned, u32) -> Option<Outcome>,
     sink: &mut dyn FnMut(Event) -> bool,
     cancel: &Cancel,
 ) -> Ran {
-    let mut counts = Counts { planned: (cells.len() as u32).saturating_mul(passes), ..Counts::default() };
+    let mut counts = Counts { planned: u32::try_from(steps.len()).unwrap_or(u32::MAX), ..Counts::default() };
     let mut left = TimeLeft::new(cells, steps, finished);
     let mut go_on = true;
     let mut pass = 0;
-    for (order, step) in (0..).zip(steps) {
+    for (order, step) in (first..).zip(steps) {
         if cancel.is_set() || !go_on {
             break;
         }
@@ -92,7 +109,6 @@ pub fn run_passes(
     if pass > 0 && !interrupted && go_on {
         go_on &= sink(Event::PassDone { pass });
     }
-    sink(Event::RunDone { counts, interrupted });
     Ran { counts, interrupted, gave_up: !go_on }
 }
 

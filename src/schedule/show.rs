@@ -43,6 +43,10 @@ impl Progress {
                 self.bar.set_message(format!("{}{}", self.pass, left(*left_s)));
                 self.bar.force_draw();
             }
+            Event::MorePasses { executions, .. } => {
+                self.bar.inc_length(u64::from(*executions));
+                self.bar.println(again(event));
+            }
             Event::Warning { message } => self.bar.println(format!("warning: {message}")),
             Event::RunDone { .. } => self.bar.finish_and_clear(),
             Event::StageStarted { .. } | Event::TrialDone { .. } | Event::PassDone { .. } => {}
@@ -98,12 +102,26 @@ impl<W: Write> Lines<W> {
                     left(*left_s)
                 )
             }
+            Event::MorePasses { executions, .. } => {
+                self.total += u64::from(*executions);
+                again(event)
+            }
             Event::Warning { message } => format!("warning: {message}"),
             _ => return,
         };
         // Whoever no longer reads misses nothing that the records do not hold.
         let _ = writeln!(self.out, "{line}");
     }
+}
+
+/// Which cells are measured again, in a line.
+fn again(event: &Event) -> String {
+    let Event::MorePasses { cells, from, to, most, estimate_s, .. } = event else { return String::new() };
+    format!(
+        "not decided yet: {} cells, the control among them, passes {from} to {to} of at most {most}, about {}",
+        cells.len(),
+        time(*estimate_s)
+    )
 }
 
 /// The time that is left, where there is any.

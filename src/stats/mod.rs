@@ -1,9 +1,10 @@
 //! Pure statistics: each function names its source and is checked against an independent implementation
 //! (`tests/stats_reference/`). Nothing here does I/O or reads a clock; what is random takes its seed.
 //! A file for each family: order statistics, spread, shift of location, resampling, rank,
-//! components of variance, clusters, latency.
+//! components of variance, clusters, change points, latency.
 
 mod bootstrap;
+mod change_points;
 mod clusters;
 mod components;
 mod distributions;
@@ -17,6 +18,7 @@ mod spread;
 mod widen;
 
 pub use bootstrap::{Interval, bootstrap_interval};
+pub use change_points::{ChangePoint, ChangeRules, best_split, change_points};
 pub use clusters::{TwoClusters, two_clusters};
 pub use components::{Components, moderated, variance_components};
 pub use distributions::{normal_cdf, normal_quantile, student_quantile};

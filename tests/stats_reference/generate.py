@@ -135,6 +135,27 @@ def components():
         }
 
 
+def energy_splits():
+    """The split with the largest energy statistic of Matteson and James 2014, from its definition."""
+    rng = random.Random(13)
+
+    def mean_within(x):
+        upper = numpy.triu_indices(len(x), 1)
+        return numpy.abs(numpy.subtract.outer(x, x))[upper].mean()
+
+    for levels, least in (((0, 0.1), 3), ((0, 0.1, 0.04), 3), ((0,), 2), ((0.3, 0), 5), ((0,), 20)):
+        values = [round(level + rng.gauss(0, 0.03), 6) for level in levels for _ in range(rng.randrange(8, 20))]
+        x = numpy.array(values)
+        best = {"at": None, "energy": None}
+        for at in range(least, len(values) - least + 1):
+            a, b = x[:at], x[at:]
+            between = numpy.abs(numpy.subtract.outer(a, b)).mean()
+            energy = len(a) * len(b) / len(x) * (2 * between - mean_within(a) - mean_within(b))
+            if best["energy"] is None or energy > best["energy"]:
+                best = {"at": at, "energy": float(energy)}
+        yield {"values": values, "minimum_segment": least, **best}
+
+
 def histograms():
     rng = random.Random(9)
     for n, precision in ((1, 3), (500, 3), (3000, 2)):
@@ -186,6 +207,7 @@ else:
         "rank_sums": list(rank_sums()),
         "tails": list(tails()),
         "components": list(components()),
+        "energy_splits": list(energy_splits()),
         "histograms": list(histograms()),
     }
     print(json.dumps(answers, indent=1))

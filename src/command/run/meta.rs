@@ -33,6 +33,9 @@ pub(super) fn first_meta(
         seed,
         passes: manifest.passes,
         control: manifest.control.clone(),
+        rules: manifest.rules.clone(),
+        narrowed: args.selection.narrows(),
+        until_decided: None,
         cells: Vec::new(),
         excluded: plan
             .excluded

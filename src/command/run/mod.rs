@@ -2,19 +2,23 @@
 //! who is told, what is kept about the run, and how it ends.
 
 mod consumers;
+mod decide;
 mod earlier;
 mod ending;
 mod meta;
 mod specs;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use self::consumers::Consumers;
+use self::decide::decide;
 use self::earlier::Earlier;
 use self::ending::{Trouble, ending};
 use self::meta::{first_meta, planned_cell};
 use self::specs::{client_spec, server_spec};
+use super::history::keep;
+use super::nights::{self, Compared};
 use super::past::PastRates;
 use super::selection::{fit_lines, load_manifest, parse_budget};
 use super::setup::SetupProgress;
@@ -26,8 +30,9 @@ use crate::manifest::{Manifest, cores_from_flags};
 use crate::plan::{Cores, Job, Plan, Step, estimate, fit, order, resolve};
 use crate::record::Outcome;
 use crate::record::store::{RunMeta, Store, StoreError, new_run_id};
-use crate::report::{self, Style};
+use crate::report::{self, NightFormat, Style};
 use crate::schedule::{Cancel, Event, Executor, Fake, Local, Planned, run_passes};
+use crate::verdict::{HistoryEntry, Looks, Night};
 
 /// Arguments of `runner run`.
 #[derive(Debug, clap::Args)]
@@ -48,6 +53,10 @@ pub struct Args {
     /// Go on with a run that did not finish: its folder, or the newest one of this manifest
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "latest")]
     resume: Option<PathBuf>,
+    /// Compare with a baseline, and measure what is not decided again until it is: a file, or `auto` for that of the manifest
+    /// and this class of host
+    #[arg(long, value_name = "FILE|auto")]
+    against: Option<PathBuf>,
     /// Cores of a side, in place of the manifest's, e.g. `server=0` and `client=1,2`
     #[arg(long, value_name = "SIDE=CORES")]
     cores: Vec<String>,
@@ -149,8 +158,10 @@ pub fn run(args: Args, terminal: &Terminal) -> Result<Ending, UserError> {
     }
 
     let steps = order(cells.len(), passes, seed);
+    let looks = args.against.as_ref().map(|_| Looks::new(passes, manifest.rules.max_passes));
     let mut meta = RunMeta {
         passes,
+        until_decided: looks.as_ref().map(|_| manifest.rules.max_passes),
         cells: cells.iter().map(planned_cell).collect(),
         finished_at: None,
         interrupted: false,
@@ -199,23 +210,60 @@ pub fn run(args: Args, terminal: &Terminal) -> Result<Ending, UserError> {
         estimate_s,
     });
     let mut unkept: Option<String> = None;
-    let ran = run_passes(
+    let mut sink = |event: Event, consumers: &mut Consumers, store: &mut Store| {
+        consumers.show(&event);
+        if let Event::CellDone { record, .. } = event
+            && let Err(error) = store.keep(*record)
+        {
+            unkept.get_or_insert(error.to_string());
+        }
+        unkept.is_none()
+    };
+    let mut ran = run_passes(
         &cells,
         &steps,
-        passes,
+        0,
         executor.as_mut(),
         &finished,
-        &mut |event| {
-            consumers.show(&event);
-            if let Event::CellDone { record, .. } = event
-                && let Err(error) = store.keep(*record)
-            {
-                unkept.get_or_insert(error.to_string());
-            }
-            unkept.is_none()
-        },
+        &mut |event| sink(event, &mut consumers, &mut store),
         &cancel,
     );
+    // What is not decided is measured again, until it is or until there are passes enough.
+    let mut night = None;
+    let mut last_pass = passes;
+    while let (Some(against), Some(looks)) = (&args.against, &looks)
+        && !ran.interrupted
+        && !ran.gave_up
+    {
+        let Some(decision) = decide(store.folder(), against, &cells, looks, last_pass, seed)? else { break };
+        if !decision.steps.is_empty() {
+            consumers.show(&Event::MorePasses {
+                cells: decision.cells(&cells),
+                from: decision.from,
+                to: decision.to,
+                most: manifest.rules.max_passes,
+                executions: decision.steps.len() as u32,
+                estimate_s: decision.estimate(&cells).as_secs_f64(),
+            });
+            let more = run_passes(
+                &cells,
+                &decision.steps,
+                ran.counts.planned,
+                executor.as_mut(),
+                &finished,
+                &mut |event| sink(event, &mut consumers, &mut store),
+                &cancel,
+            );
+            ran = ran.and(more);
+        }
+        last_pass = decision.to;
+        let done = decision.steps.is_empty();
+        night = Some(decision.night);
+        if done {
+            break;
+        }
+    }
+    consumers.show(&Event::RunDone { counts: ran.counts, interrupted: ran.interrupted });
     for line in store.finish(&std::env::temp_dir()) {
         say(format_args!("warning: {line}"));
     }
@@ -226,11 +274,26 @@ pub fn run(args: Args, terminal: &Terminal) -> Result<Ending, UserError> {
         unkept.get_or_insert(error.to_string());
     }
 
+    if ran.counts.ok > 0
+        && !ran.interrupted
+        && let Ok(summary) = report::summarize(store.folder())
+        && let Err(error) =
+            keep(&args.out, &manifest.name, &HistoryEntry::of(&summary.measured(meta.narrowed)))
+    {
+        say(format_args!("warning: the history of `{}` could not be written: {error}", manifest.name));
+    }
+
     let mut unprinted = consumers.trouble();
     if args.format == Format::Human && ran.counts.ok + ran.counts.void + ran.counts.failed > 0 {
         let style = Style { color: terminal.stdout_color, width: terminal.columns.map_or(100, usize::from) };
         let printed = report::summarize(store.folder())
             .and_then(|summary| terminal.print(&report::render(&summary, report::Format::Table, &style)));
+        let printed = printed.and_then(|()| match &night {
+            Some(night) => {
+                terminal.print(&format!("\n{}", report::render_night(night, NightFormat::Table, &style)))
+            }
+            None => Ok(()),
+        });
         unprinted = printed.err().map(|error| error.message);
         if let Some(why) = &unprinted {
             say(format_args!("warning: {why}"));
@@ -238,7 +301,13 @@ pub fn run(args: Args, terminal: &Terminal) -> Result<Ending, UserError> {
         say(format_args!("records: {}", store.folder().display()));
     }
     let trouble = Trouble { unkept, unprinted };
-    Ok(ending(&ran, trouble, args.allow_skips || manifest.allow_skips, store.folder(), &args.manifest))
+    let end = ending(&ran, trouble, args.allow_skips || manifest.allow_skips, store.folder(), &args.manifest);
+    Ok(match (&args.against, &night) {
+        (Some(against), _) if end.exit != Exit::Interrupted && end.exit != Exit::Unwritable => {
+            graver(end, judged(store.folder(), against, night.as_ref())?)
+        }
+        _ => end,
+    })
 }
 
 /// Installs what the plan's cells need.
@@ -253,6 +322,22 @@ fn install(catalog: &Catalog, plan: &Plan, terminal: &Terminal) -> Ready {
     let ready = catalog::setup(catalog, &servers, &clients, &mut |event| progress.show(event));
     progress.finish();
     ready
+}
+
+/// How a run ends that was compared with a baseline.
+fn judged(folder: &Path, against: &Path, night: Option<&Night>) -> Result<Ending, UserError> {
+    match night {
+        Some(night) => Ok(nights::ending(night)),
+        None => Ok(Compared::of_folder(folder.to_owned(), Some(against))?.nothing_to_compare_with()),
+    }
+}
+
+/// The graver of two endings; what the other has to say stays beside it.
+fn graver(one: Ending, other: Ending) -> Ending {
+    let exit = one.exit.or(other.exit);
+    let (first, second) = if exit == one.exit && exit != other.exit { (one, other) } else { (other, one) };
+    let why = if second.why.is_empty() { first.why } else { format!("{}; {}", first.why, second.why) };
+    Ending::new(exit, why)
 }
 
 fn pick_cores(args: &Args, manifest: &Manifest, host: &Host, threads: u32) -> Result<Cores, UserError> {
