@@ -1,6 +1,6 @@
 use crate::host::Snapshot;
 use crate::plan::Cores;
-use crate::record::{Flag, Outcome, Trial, VoidReason};
+use crate::record::{CONTENDED, Flag, Outcome, Trial, VoidReason};
 use crate::stats;
 use crate::workload::protocol::Batch;
 use crate::workload::{Extent, Kind, Params};
@@ -143,7 +143,7 @@ fn contended(facts: &Facts, flags: &mut Vec<Flag>) {
     for (side, share) in sides {
         if share > WAITED {
             let detail = format!("the {side} waited for its core in {:.0} % of the time", share * 100.0);
-            flags.push(Flag { name: "contended".to_owned(), detail });
+            flags.push(Flag { name: CONTENDED.to_owned(), detail });
         }
     }
 }

@@ -103,7 +103,7 @@ fn print(
 fn measure(args: &Args, manifest: &Manifest) -> Result<Vec<Measured>, UserError> {
     let runner = std::env::current_exe()
         .map_err(|error| UserError::new(Exit::Internal, format!("this program cannot be found: {error}")))?;
-    let mut nights = kept(&args.out, &manifest.name);
+    let (mut nights, mut disturbed) = kept(&args.out, &manifest.name);
     let there = nights.len() as u32;
     let missing = args.nights.saturating_sub(there);
     if there > 0 {
@@ -163,13 +163,25 @@ fn measure(args: &Args, manifest: &Manifest) -> Result<Vec<Measured>, UserError>
         ));
     }
     if missing > 0 {
-        nights = kept(&args.out, &manifest.name);
+        (nights, disturbed) = kept(&args.out, &manifest.name);
+    }
+    if !disturbed.is_empty() {
+        let runs: Vec<&str> = disturbed.iter().map(|night| night.run_id.as_str()).collect();
+        say(format_args!(
+            "left out, as another program ran on the control's cores in most of their passes: {}",
+            runs.join(", ")
+        ));
     }
     Ok(nights)
 }
 
-/// Finished nights of the manifest as the newest one had it, the oldest first.
-fn kept(out: &Path, manifest: &str) -> Vec<Measured> {
+/// Whether something else than the servers moved, and is known to have.
+fn is_disturbed(night: &Measured) -> bool {
+    night.disturbed().is_some_and(|(contended, passes)| 2 * contended > passes)
+}
+
+/// Finished nights of the manifest as the newest one had it, the oldest first; and those of them that were disturbed.
+fn kept(out: &Path, manifest: &str) -> (Vec<Measured>, Vec<Measured>) {
     const MOST: usize = 400;
     let mut nights: Vec<Measured> = newest_runs(&out.join(manifest), MOST)
         .into_iter()
@@ -186,7 +198,7 @@ fn kept(out: &Path, manifest: &str) -> Vec<Measured> {
         nights.retain(|night| contents(night) == newest);
     }
     nights.reverse();
-    nights
+    nights.into_iter().partition(|night| !is_disturbed(night))
 }
 
 fn simulated(args: &Args, manifest: &Manifest, terminal: &Terminal) -> Result<Ending, UserError> {
@@ -221,6 +233,10 @@ fn simulated(args: &Args, manifest: &Manifest, terminal: &Terminal) -> Result<En
                     .calibration
                     .as_ref()
                     .map_or(baseline.run.len() as u32, |facts| facts.nights),
+                calibration_passes: baseline
+                    .calibration
+                    .as_ref()
+                    .map_or(manifest.passes, |facts| facts.passes.max(2)),
                 passes: args.passes.unwrap_or(manifest.passes),
                 max_passes: manifest.rules.max_passes,
                 within: args.within.unwrap_or_else(|| Metric::Rate.default_within()),

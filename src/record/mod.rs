@@ -7,5 +7,5 @@ mod types;
 
 pub use outcome::{Counts, Outcome, Stage, VoidReason};
 pub use types::{
-    Counters, Exited, Flag, HostFacts, RECORD_SCHEMA, Record, RunnerFacts, Side, Timings, Trial, Usage,
+    CONTENDED, Counters, Exited, Flag, HostFacts, RECORD_SCHEMA, Record, RunnerFacts, Side, Timings, Trial, Usage,
 };

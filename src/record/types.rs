@@ -112,6 +112,9 @@ pub struct Timings {
     pub overhead_ns: u64,
 }
 
+/// The flag of a record in which a side of the cell waited for its core: something else ran there.
+pub const CONTENDED: &str = "contended";
+
 /// Something worth knowing about a record, e.g. `client-limited`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Flag {

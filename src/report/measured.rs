@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use super::{CellSummary, PassFigures, Summary};
 use crate::manifest::Metric;
+use crate::record::CONTENDED;
 use crate::verdict::{Measured, MeasuredCell, Values};
 
 impl Summary {
@@ -40,6 +41,11 @@ impl Summary {
             client: client.unwrap_or_default(),
             metrics,
             unusable: cell.counts.void + cell.counts.failed,
+            contended: cell
+                .flags
+                .iter()
+                .find(|flag| flag.name == CONTENDED)
+                .map_or(0, |flag| flag.records),
             trouble: cell.trouble.clone(),
         }
     }
@@ -52,5 +58,27 @@ fn value(pass: &PassFigures, metric: Metric) -> Option<f64> {
         Metric::P50 => pass.latency.map(|latency| latency.p50_ns as f64),
         Metric::P99 => pass.latency.map(|latency| latency.p99_ns as f64),
         Metric::ServerCpu => pass.server_ns_per_message,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::record::CONTENDED;
+    use crate::report::Summary;
+    use crate::report::test_support::{Made, meta};
+
+    #[test]
+    fn a_pass_of_the_control_with_another_program_on_its_cores_is_counted_once() {
+        let (calm, node) = (Made::pingpong("relay"), Made::pingpong("ws@node-24"));
+        let crowded =
+            calm.clone().flag(CONTENDED, "the server waited").flag(CONTENDED, "the client waited");
+        let run = |first: &Made| {
+            let mut records = vec![first.record(1), calm.record(2), calm.record(3)];
+            // A server's threads wait for one another: of another cell it says nothing.
+            records.extend(node.clone().flag(CONTENDED, "the server waited").passes(&[28e3, 29e3, 30e3]));
+            Summary::of(&meta(3, &[calm.id(), node.id()]), records).measured(false)
+        };
+        assert_eq!(run(&crowded).disturbed(), Some((1, 3)));
+        assert_eq!(run(&calm).disturbed(), None);
     }
 }

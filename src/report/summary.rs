@@ -279,11 +279,14 @@ impl Gathered {
         if let Some((status, reason, _)) = said(&digest.outcome) {
             self.trouble.insert(pass, format!("{status}: {reason}"));
         }
+        let mut seen = BTreeSet::new();
         for flag in digest.flags {
+            // Of both sides of a cell, it is one record still.
+            let is_another = seen.insert(flag.name.clone());
             let (first, count) = self.flags.entry(flag.name.clone()).or_insert_with(|| {
                 (u32::MAX, FlagCount { name: flag.name, records: 0, detail: String::new() })
             });
-            count.records += 1;
+            count.records += u32::from(is_another);
             if pass < *first {
                 (*first, count.detail) = (pass, flag.detail);
             }

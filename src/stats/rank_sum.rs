@@ -1,4 +1,7 @@
-use super::Interval;
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use super::{Differences, Interval};
 
 /// The largest `n + m` whose number of arrangements a float can hold exactly enough.
 const MOST_EXACT: usize = 900;
@@ -63,11 +66,42 @@ pub fn rank_sum_p(before: &[f64], after: &[f64]) -> Option<f64> {
     Some((2.0 * rank_sum_tail(before.len(), after.len(), lower)).min(1.0))
 }
 
+/// Whether samples of `n` and `m` values are large enough for an interval of the shift at a two-sided level.
+pub fn rank_sum_reaches(n: usize, m: usize, level: f64) -> bool {
+    n > 0 && m > 0 && rank_sum_tail(n, m, 0) <= tail_of(level)
+}
+
+/// Of a level as it was meant: 1 - 0.9 is a little less than 0.1.
+fn tail_of(level: f64) -> f64 {
+    (1.0 - level) / 2.0 * (1.0 + 1e-9)
+}
+
+thread_local! {
+    /// Cuts that were asked for before: counting arrangements takes longer than all else that a comparison does, and the
+    /// same few sizes and levels come again for every cell.
+    static CUTS: RefCell<HashMap<(usize, usize, u64), Option<usize>>> = RefCell::new(HashMap::new());
+}
+/// As many of them are kept.
+const MOST_CUTS: usize = 10_000;
+
 /// How many of the smallest (and of the largest) differences an interval of the shift leaves out at a two-sided level: the
 /// largest `k` with `P(U < k) <= (1 - level) / 2`. None when even the whole range of differences does not reach the level.
 pub fn rank_sum_cut(n: usize, m: usize, level: f64) -> Option<usize> {
-    // A level as it was meant: 1 - 0.9 is a little less than 0.1.
-    let tail = (1.0 - level) / 2.0 * (1.0 + 1e-9);
+    let asked = (n, m, level.to_bits());
+    if let Some(cut) = CUTS.with_borrow(|cuts| cuts.get(&asked).copied()) {
+        return cut;
+    }
+    let cut = counted_cut(n, m, tail_of(level));
+    CUTS.with_borrow_mut(|cuts| {
+        if cuts.len() >= MOST_CUTS {
+            cuts.clear();
+        }
+        cuts.insert(asked, cut);
+    });
+    cut
+}
+
+fn counted_cut(n: usize, m: usize, tail: f64) -> Option<usize> {
     if n == 0 || m == 0 {
         return None;
     }
@@ -100,38 +134,16 @@ fn by_normal(n: usize, m: usize, tail: f64) -> Option<usize> {
     (cut >= 1.0).then_some(cut as usize)
 }
 
-/// The Hodges-Lehmann shift with its distribution-free interval: the differences of one value of each sample, sorted, less
+/// The Hodges-Lehmann shift with its distribution-free interval: the [`Differences`] of one value of each sample, less
 /// the outermost that [`rank_sum_cut`] names (Moses 1965; Hollander and Wolfe 1999, 4.3). It holds whatever the
 /// distribution is, two modes included, as long as both samples have the same one but for the shift. The interval is none
 /// when the samples are too small for the level.
 pub fn rank_sum_shift(before: &[f64], after: &[f64], level: f64) -> Option<(f64, Option<Interval>)> {
-    let differences = sorted_differences(before, after);
-    let shift = middle(&differences)?;
-    let interval = rank_sum_cut(before.len(), after.len(), level).map(|cut| interval_of(&differences, cut));
+    let differences = Differences::new(before, after);
+    let shift = differences.middle()?;
+    let interval =
+        rank_sum_cut(before.len(), after.len(), level).and_then(|cut| differences.interval(cut));
     Some((shift, interval))
-}
-
-/// The differences of one value of each sample, sorted.
-pub fn sorted_differences(before: &[f64], after: &[f64]) -> Vec<f64> {
-    let mut differences: Vec<f64> = after.iter().flat_map(|b| before.iter().map(move |a| b - a)).collect();
-    differences.sort_unstable_by(f64::total_cmp);
-    differences
-}
-
-/// The interval that leaves out `cut - 1` of the sorted differences on either side.
-pub fn interval_of(sorted: &[f64], cut: usize) -> Interval {
-    let cut = cut.clamp(1, sorted.len().max(1));
-    Interval { low: sorted[cut - 1], high: sorted[sorted.len() - cut] }
-}
-
-/// The median of sorted values.
-pub fn middle(sorted: &[f64]) -> Option<f64> {
-    let n = sorted.len();
-    match n {
-        0 => None,
-        _ if n % 2 == 1 => Some(sorted[n / 2]),
-        _ => Some((sorted[n / 2 - 1] + sorted[n / 2]) / 2.0),
-    }
 }
 
 #[cfg(test)]
@@ -188,6 +200,9 @@ mod tests {
             let cut = |level| rank_sum_cut(n, m, level).unwrap_or(0);
             prop_assert!(cut(0.8) >= cut(0.95) && cut(0.95) >= cut(0.999));
             prop_assert_eq!(cut(0.95), rank_sum_cut(m, n, 0.95).unwrap_or(0));
+            for level in [0.8, 0.95, 0.999] {
+                prop_assert_eq!(rank_sum_reaches(n, m, level), rank_sum_cut(n, m, level).is_some());
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-use super::median;
+use super::{Differences, median};
 
 /// The Hodges-Lehmann estimate of location: the median of all means of two values, each value with itself included
 /// (Hodges and Lehmann 1963).
@@ -13,8 +13,7 @@ pub fn hodges_lehmann(values: &[f64]) -> Option<f64> {
 /// The Hodges-Lehmann estimate of how far `after` lies above `before`: the median of all differences of one value
 /// of each (Hodges and Lehmann 1963). On logarithms it is the logarithm of a ratio.
 pub fn hodges_lehmann_shift(before: &[f64], after: &[f64]) -> Option<f64> {
-    let differences: Vec<f64> = after.iter().flat_map(|b| before.iter().map(move |a| b - a)).collect();
-    median(&differences)
+    Differences::new(before, after).middle()
 }
 
 #[cfg(test)]

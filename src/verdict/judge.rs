@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use super::{Noise, Verdict};
 use crate::manifest::{Metric, Rules};
 use crate::plan::{CellId, Pattern};
-use crate::stats::{Interval, Spread, interval_of, middle, rank_sum_cut, sorted_differences, widened};
+use crate::stats::{Differences, Interval, ShiftNoise, Spread, rank_sum_cut, rank_sum_reaches, widened};
 
 /// Fewer passes than this on a side say nothing of its noise.
 const FEWEST: usize = 3;
@@ -161,12 +161,12 @@ pub(super) fn judge(sides: &Sides<'_>) -> Judged {
         judged.more_passes = (n >= FEWEST).then(|| (FEWEST - m.min(FEWEST)) as u32);
         return judged;
     }
-    let differences = sorted_differences(sides.before, sides.now);
-    let Some(estimate) = middle(&differences) else { return judged };
+    let differences = Differences::new(sides.before, sides.now);
+    let Some(estimate) = differences.middle() else { return judged };
     let interval = |level: f64| {
         let cut = rank_sum_cut(n, m, level)?;
         let room = sides.noise.between_room((1.0 - level) / 2.0, sides.runs);
-        Some(widened(estimate, interval_of(&differences, cut), &[room]))
+        Some(widened(estimate, differences.interval(cut)?, &[room]))
     };
     let (red, same) = (interval(1.0 - sides.error_rate), interval(SAME_LEVEL));
     judged.shift =
@@ -230,20 +230,23 @@ impl Sides<'_> {
         let now = self.now.len() as u32;
         let error = |passes: u32| {
             let before = self.before.len() as f64;
-            let noise = Noise { between: 0.0, ..self.noise.clone() };
-            noise.of_shift().standard_error(f64::from(self.runs), before, f64::from(passes))
+            let noise = ShiftNoise { between: 0.0, ..self.noise.of_shift() };
+            noise.standard_error(f64::from(self.runs), before, f64::from(passes))
         };
-        let half = |level: f64, passes: u32| {
+        // Of the interval at a level, the half of which more passes take nothing off, and the whole by passes.
+        let half = |level: f64| {
             let tail = (1.0 - level) / 2.0;
-            let within = -crate::stats::normal_quantile(tail) * error(passes);
-            within.hypot(self.noise.between_room(tail, self.runs))
+            let (z, room) = (-crate::stats::normal_quantile(tail), self.noise.between_room(tail, self.runs));
+            move |passes: u32| (z * error(passes)).hypot(room)
         };
+        let level = 1.0 - self.error_rate;
+        let (red, same) = (half(level), half(SAME_LEVEL));
         let enough = |passes: u32| {
-            rank_sum_cut(self.before.len(), passes as usize, 1.0 - self.error_rate).is_some()
+            rank_sum_reaches(self.before.len(), passes as usize, level)
                 && if estimate.abs() > tolerance {
-                    half(1.0 - self.error_rate, passes) < estimate.abs()
+                    red(passes) < estimate.abs()
                 } else {
-                    half(SAME_LEVEL, passes) < tolerance - estimate.abs()
+                    same(passes) < tolerance - estimate.abs()
                 }
         };
         (now + 1..=self.most_passes).find(|passes| enough(*passes)).map(|passes| passes - now)

@@ -392,6 +392,11 @@ impl Bench<'_> {
         if !unusable.is_empty() {
             notes.push(format!("passes that may not be used were left out: {}", unusable.join(", ")));
         }
+        if let Some((contended, passes)) = self.measured.disturbed() {
+            notes.push(format!(
+                "in {contended} of {passes} passes of the control something else ran on its cores (flag `contended` in its records): look for another program at that time"
+            ));
+        }
         if !self.measured.runner_version.is_empty()
             && self.baseline.run.last().is_some_and(|run| run.runner != self.measured.runner_version)
         {

@@ -27,6 +27,8 @@ pub struct Scenario {
     pub slowdown: f64,
     /// Nights that the noise is learned from beforehand; the last 20 of them are the baseline.
     pub calibration: u32,
+    /// Passes of each of them.
+    pub calibration_passes: u32,
     /// Passes of a night before any is added.
     pub passes: u32,
     /// Passes of a cell at most.
@@ -180,8 +182,8 @@ struct Tally {
     passes: u64,
 }
 
-/// A baseline is used for so many nights before another is drawn: drawing one costs as much as some nights.
-const NIGHTS_OF_A_BASELINE: u32 = 25;
+/// A baseline is used for so many nights before another is drawn: drawing one costs as much as many nights.
+const NIGHTS_OF_A_BASELINE: u32 = 100;
 
 fn nights_of(recorded: &[Recorded], scenario: &Scenario, nights: std::ops::Range<u32>) -> Tally {
     let looks = Looks::new(scenario.passes, scenario.max_passes);
@@ -228,7 +230,7 @@ struct Known {
 fn learned(recorded: &[Recorded], scenario: &Scenario, random: &mut ChaCha8Rng) -> Vec<Known> {
     let nights: Vec<(Vec<f64>, Values)> = (0..scenario.calibration)
         .map(|_| {
-            let pace = pace(scenario.shape, scenario.passes, random);
+            let pace = pace(scenario.shape, scenario.calibration_passes, random);
             let control = as_values(&series(&recorded[0], Shape::Recorded, &pace, 0.0, random));
             (pace, control)
         })
