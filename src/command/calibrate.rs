@@ -177,7 +177,8 @@ fn measure(args: &Args, manifest: &Manifest) -> Result<Vec<Measured>, UserError>
 
 /// Whether something else than the servers moved, and is known to have.
 fn is_disturbed(night: &Measured) -> bool {
-    night.disturbed().is_some_and(|(contended, passes)| 2 * contended > passes)
+    let control = night.control.as_ref().and_then(|control| night.values(control, Metric::Rate));
+    night.disturbed.len() > control.map_or(0, BTreeMap::len)
 }
 
 /// Finished nights of the manifest as the newest one had it, the oldest first; and those of them that were disturbed.

@@ -2,7 +2,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::LimitedBy;
-use crate::record::{Record, Trial};
+use crate::record::{CONTENDED, Record, Trial};
 use crate::stats::{Latency, LatencyFigures, median};
 
 /// Messages that the server handles in one round trip of a pair: it receives two and sends two.
@@ -31,6 +31,8 @@ pub struct PassFigures {
     pub server_sleeps_per_round_trip: Option<f64>,
     /// What kept the rate from being higher.
     pub limited_by: LimitedBy,
+    /// Whether something else ran on the cores of the cell, or its own threads waited for one another.
+    pub contended: bool,
 }
 
 impl PassFigures {
@@ -80,6 +82,7 @@ impl PassFigures {
             server_sleeps_per_round_trip: sampled
                 .then(|| sum(|trial| trial.server.voluntary_switches) / rounds),
             limited_by: LimitedBy::Unknown,
+            contended: record.flags.iter().any(|flag| flag.name == CONTENDED),
         };
         figures.limited_by = LimitedBy::of(record, &figures);
         (Some(figures), unreadable)

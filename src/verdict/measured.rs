@@ -26,6 +26,10 @@ pub struct Measured {
     pub control: Option<CellId>,
     /// Whether only some of the manifest's cells were selected.
     pub narrowed: bool,
+    /// Passes in which something else ran on the control's cores. What they measured is in no value.
+    ///
+    /// Of other cells this says little: threads of one server wait for one another too.
+    pub disturbed: BTreeSet<u32>,
     /// Version of the program that measured.
     pub runner_version: String,
     /// Versions of each server.
@@ -45,8 +49,6 @@ pub struct MeasuredCell {
     pub metrics: BTreeMap<Metric, Values>,
     /// Passes whose numbers may not be used, or that failed.
     pub unusable: u32,
-    /// Passes in which it, or its client, waited for its core: something else ran there.
-    pub contended: u32,
     /// Why it has no values, or fewer than it should.
     pub trouble: Option<String>,
 }
@@ -55,14 +57,5 @@ impl Measured {
     /// The values of a metric of a cell; none where there are none.
     pub fn values(&self, cell: &CellId, metric: Metric) -> Option<&Values> {
         self.cells.get(cell)?.metrics.get(&metric).filter(|values| !values.is_empty())
-    }
-
-    /// In how many of the control's passes something else ran on its cores, and how many there are; none when in none.
-    ///
-    /// Of other cells this says little: threads of one server wait for one another too.
-    pub fn disturbed(&self) -> Option<(u32, u32)> {
-        let control = self.cells.get(self.control.as_ref()?)?;
-        let passes = control.metrics.values().map(BTreeMap::len).max().unwrap_or(0) as u32;
-        (control.contended > 0).then_some((control.contended, passes + control.unusable))
     }
 }

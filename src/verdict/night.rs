@@ -230,6 +230,12 @@ impl Bench<'_> {
                 now.trouble.clone().unwrap_or_else(|| "no pass of it may be used".to_owned()),
             );
         }
+        if values.is_none() && !self.measured.disturbed.is_empty() {
+            return plain(
+                Verdict::TooFew,
+                "something else ran on the control's cores in each of its passes".to_owned(),
+            );
+        }
         let known = self.baseline.run.iter().any(|run| run.cells.contains_key(cell));
         if !known {
             let why = now.trouble.clone().filter(|_| values.is_none());
@@ -392,9 +398,10 @@ impl Bench<'_> {
         if !unusable.is_empty() {
             notes.push(format!("passes that may not be used were left out: {}", unusable.join(", ")));
         }
-        if let Some((contended, passes)) = self.measured.disturbed() {
+        if !self.measured.disturbed.is_empty() {
             notes.push(format!(
-                "in {contended} of {passes} passes of the control something else ran on its cores (flag `contended` in its records): look for another program at that time"
+                "something else ran on the control's cores in {} of the passes (flag `contended` in its records): they count for nothing; look for another program at that time",
+                self.measured.disturbed.len()
             ));
         }
         if !self.measured.runner_version.is_empty()
