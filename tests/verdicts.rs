@@ -169,6 +169,44 @@ fn a_control_that_moved_is_said_first_and_nothing_else_counts() {
 }
 
 #[test]
+fn a_pass_that_another_program_disturbed_counts_for_nothing() {
+    let nights = Nights::new();
+    nights.baseline(8, 0.03);
+    let crowded = |passes: &str| {
+        format!(
+            "{}[[answer]]\ncells = \"*/relay/*\"\n{passes}rate = 20000.0\nnoise = 0.03\n\
+             flags = [{{ name = \"contended\", detail = \"the server waited\" }}]\n",
+            slower(0.5)
+        )
+    };
+    // Slow as a server seems: there is no pass to say so.
+    let all = nights.night(20, 0.03, &crowded(""), &["--against", "auto"]);
+    assert_eq!(code(&all), 4, "{}", text(&all));
+    assert_eq!(verdict_of(&nights.json(), "relay-delayed"), "too-few");
+    assert!(text(&all).contains("something else ran on the control's cores"), "{}", text(&all));
+    // In one pass of some it takes nothing from the others.
+    let one = nights.night(21, 0.03, &crowded("passes = [2]\n"), &["--against", "auto"]);
+    assert_eq!(code(&one), 1, "{}", text(&one));
+}
+
+#[test]
+fn a_void_pass_among_sound_ones_leaves_the_verdict_alone() {
+    let nights = Nights::new();
+    nights.baseline(8, 0.03);
+    let void = "[[answer]]\ncells = \"*/relay-spin/*\"\npasses = [2]\n\
+                outcome = { status = \"void\", reason = \"cpu-steal\", detail = \"the hypervisor took 12 %\" }\n";
+    let output = nights.night(20, 0.03, void, &["--against", "auto"]);
+    assert_eq!(code(&output), 0, "{}", text(&output));
+    assert!(
+        text(&output).contains("passes that may not be used were left out: pingpong-16/relay-spin/native (1)"),
+        "{}",
+        text(&output)
+    );
+    // A run by itself is incomplete, as ever.
+    assert_eq!(code(&nights.night(20, 0.03, void, &[])), 3);
+}
+
+#[test]
 fn what_is_void_missing_or_new_never_passes() {
     let nights = Nights::new();
     nights.baseline(4, 0.03);

@@ -10,6 +10,7 @@
 //! rate    = 30000.0                 # round trips per second
 //! noise   = 0.05                    # of the rate, drawn from seed, cell and pass
 //! takes_s = 1.5                     # on its clock
+//! flags   = [{ name = "contended", detail = "…" }]                  # as in a record
 //!
 //! [[answer]]
 //! cells   = "*/ws@*/*"
@@ -40,7 +41,7 @@ use sha2::{Digest, Sha256};
 use super::{Cancel, Event, Executor};
 use crate::exit::{Exit, UserError};
 use crate::plan::{Job, Pattern};
-use crate::record::{Counters, Outcome, Record, Stage, Trial, Usage};
+use crate::record::{Counters, Flag, Outcome, Record, Stage, Trial, Usage};
 use crate::stats;
 use crate::workload::protocol::Batch;
 
@@ -77,6 +78,8 @@ struct Answer {
     #[serde(default = "usual_time")]
     takes_s: f64,
     outcome: Option<Outcome>,
+    #[serde(default)]
+    flags: Vec<Flag>,
     #[serde(default)]
     hangs: bool,
     #[serde(default)]
@@ -169,6 +172,7 @@ impl Executor for Fake {
             let messages = 2 * ROUNDS * u64::from(job.cell.workload.params.trials);
             record.counters = Counters { sent: messages, received: messages, ..Counters::default() };
         }
+        record.flags = answer.flags;
         record.outcome = answer.outcome.unwrap_or(Outcome::Ok);
         self.elapsed += Duration::from_secs_f64(answer.takes_s.clamp(0.0, 1e6));
         record.finished_at = self.now();

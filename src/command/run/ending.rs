@@ -11,11 +11,13 @@ pub(super) struct Trouble {
     pub(super) unprinted: Option<String>,
 }
 
-/// What makes the exit code, the first that applies.
+/// What makes the exit code, the first that applies. In a run that is `compared` with a baseline, a void pass counts for as
+/// much as its cell has other passes, and that is for the comparison to say.
 pub(super) fn ending(
     ran: &Ran,
     trouble: Trouble,
     allow_skips: bool,
+    compared: bool,
     folder: &Path,
     manifest: &Path,
 ) -> Ending {
@@ -38,10 +40,11 @@ pub(super) fn ending(
     if let Some(why) = trouble.unprinted {
         return Ending::new(Exit::Unwritable, format!("{why}; what was measured is in {}", folder.display()));
     }
+    let void = if compared { 0 } else { counts.void };
     let mut missing = Vec::new();
     for (count, what) in [
         (counts.failed, "failed"),
-        (counts.void, "void"),
+        (void, "void"),
         (counts.skipped, "skipped"),
         (counts.missing(), "missing"),
     ] {
@@ -49,7 +52,7 @@ pub(super) fn ending(
             missing.push(format!("{count} {what}"));
         }
     }
-    let only_skips = counts.failed + counts.void + counts.missing() == 0;
+    let only_skips = counts.failed + void + counts.missing() == 0;
     match missing.is_empty() {
         true => Ending::done(),
         false if only_skips && allow_skips => Ending::new(

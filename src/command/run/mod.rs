@@ -301,7 +301,8 @@ pub fn run(args: Args, terminal: &Terminal) -> Result<Ending, UserError> {
         say(format_args!("records: {}", store.folder().display()));
     }
     let trouble = Trouble { unkept, unprinted };
-    let end = ending(&ran, trouble, args.allow_skips || manifest.allow_skips, store.folder(), &args.manifest);
+    let may_skip = args.allow_skips || manifest.allow_skips;
+    let end = ending(&ran, trouble, may_skip, night.is_some(), store.folder(), &args.manifest);
     Ok(match (&args.against, &night) {
         (Some(against), _) if end.exit != Exit::Interrupted && end.exit != Exit::Unwritable => {
             graver(end, judged(store.folder(), against, night.as_ref())?)
