@@ -223,40 +223,29 @@ fn simulated(args: &Args, manifest: &Manifest, terminal: &Terminal) -> Result<En
     let nights = args.simulate.unwrap_or(1);
     let mut rows: Vec<SimulatedRow> = Vec::new();
     for shape in [Shape::Recorded, Shape::Bimodal, Shape::Drifting] {
-        for slowdown in [0.0, 0.05, 0.10] {
-            let began = Instant::now();
-            let scenario = Scenario {
-                shape,
-                nights,
-                cells: args.cells,
-                slowdown,
-                calibration: baseline
-                    .calibration
-                    .as_ref()
-                    .map_or(baseline.run.len() as u32, |facts| facts.nights),
-                calibration_passes: baseline
-                    .calibration
-                    .as_ref()
-                    .map_or(manifest.passes, |facts| facts.passes.max(2)),
-                passes: args.passes.unwrap_or(manifest.passes),
-                max_passes: manifest.rules.max_passes,
-                within: args.within.unwrap_or_else(|| Metric::Rate.default_within()),
-                error_rate: manifest.rules.error_rate,
-                seed: args.seed,
-            };
-            let Some(result) = simulate(&baseline, &scenario) else {
-                return Ok(Ending::new(
-                    Exit::Undecided,
-                    format!("`{}` has too few runs, or no control, to draw from", path.display()),
-                ));
-            };
-            say(format_args!(
-                "{shape} noise, {:.0} % slower: {nights} nights in {}",
-                slowdown * 100.0,
-                human_time(began.elapsed())
+        let began = Instant::now();
+        let facts = baseline.calibration.as_ref();
+        let scenario = Scenario {
+            shape,
+            nights,
+            cells: args.cells,
+            slowdowns: vec![0.05, 0.10],
+            calibration: facts.map_or(baseline.run.len() as u32, |facts| facts.nights),
+            calibration_passes: facts.map_or(manifest.passes, |facts| facts.passes.max(2)),
+            passes: args.passes.unwrap_or(manifest.passes),
+            max_passes: manifest.rules.max_passes,
+            within: args.within.unwrap_or_else(|| Metric::Rate.default_within()),
+            error_rate: manifest.rules.error_rate,
+            seed: args.seed,
+        };
+        let Some(result) = simulate(&baseline, &scenario) else {
+            return Ok(Ending::new(
+                Exit::Undecided,
+                format!("`{}` has too few runs, or no control, to draw from", path.display()),
             ));
-            rows.push(SimulatedRow { shape, slowdown, cells: args.cells, within: scenario.within, result });
-        }
+        };
+        say(format_args!("{shape} noise: {nights} nights in {}", human_time(began.elapsed())));
+        rows.push(SimulatedRow { shape, cells: args.cells, within: scenario.within, result });
     }
     print(terminal, args.format, &rows, |style| render_simulated(&rows, style))?;
     Ok(Ending::done())

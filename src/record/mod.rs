@@ -7,5 +7,6 @@ mod types;
 
 pub use outcome::{Counts, Outcome, Stage, VoidReason};
 pub use types::{
-    CONTENDED, Counters, Exited, Flag, HostFacts, RECORD_SCHEMA, Record, RunnerFacts, Side, Timings, Trial, Usage,
+    CONTENDED, Counters, Exited, Flag, HostFacts, RECORD_SCHEMA, Record, RunnerFacts, Side, Timings, Trial,
+    Usage,
 };

@@ -51,34 +51,28 @@ pub fn render_calibration(found: &Calibrated, style: &Style) -> String {
 
 /// What simulated nights came to, for people.
 pub fn render_simulated(rows: &[SimulatedRow], style: &Style) -> String {
-    let heads = [
-        "noise",
-        "one cell slower by",
-        "nights",
-        "cells",
-        "may move",
-        "red without cause",
-        "found",
-        "same",
-        "undecided",
-        "passes of a cell",
-    ];
+    let slowdowns = rows.first().map_or(&[][..], |row| &row.result.slower);
+    let mut heads: Vec<String> =
+        ["noise", "nights", "cells", "may move", "red without cause"].map(str::to_owned).to_vec();
+    heads.extend(slowdowns.iter().map(|slower| format!("{:.0} % slower: found", slower.by * 100.0)));
+    heads.extend(["same", "undecided", "passes of a cell"].map(str::to_owned));
     let lines = rows.iter().map(|row| {
         let result = &row.result;
-        let fields = vec![
-            Field::plain(percent(row.slowdown)),
+        let mut fields = vec![
             Field::plain(result.nights.to_string()),
             Field::plain(row.cells.to_string()),
             Field::plain(percent(row.within)),
             Field::plain(format!("{:.2} %", result.red_without_cause * 100.0)),
-            Field::plain(if row.slowdown > 0.0 { percent(result.found) } else { "-".to_owned() }),
+        ];
+        fields.extend(result.slower.iter().map(|slower| Field::plain(percent(slower.found))));
+        fields.extend([
             Field::plain(percent(result.same)),
             Field::plain(percent(result.undecided)),
             Field::plain(format!("{:.1}", result.passes)),
-        ];
+        ]);
         (row.shape.to_string(), fields)
     });
-    let grid = Grid { heads: heads.map(str::to_owned).to_vec(), rows: lines.collect() };
+    let grid = Grid { heads, rows: lines.collect() };
     grid.lines(style).join("\n") + "\n"
 }
 

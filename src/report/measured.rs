@@ -33,8 +33,7 @@ impl Summary {
         let mut metrics = BTreeMap::new();
         for metric in [Metric::Rate, Metric::P50, Metric::P99, Metric::ServerCpu] {
             let sound = cell.passes.iter().filter(|pass| !disturbed.contains(&pass.pass));
-            let values: Values =
-                sound.filter_map(|pass| Some((pass.pass, value(pass, metric)?))).collect();
+            let values: Values = sound.filter_map(|pass| Some((pass.pass, value(pass, metric)?))).collect();
             if !values.is_empty() {
                 metrics.insert(metric, values);
             }
@@ -73,8 +72,7 @@ mod tests {
     #[test]
     fn a_pass_of_the_control_with_another_program_on_its_cores_counts_for_nothing() {
         let (calm, node) = (Made::pingpong("relay"), Made::pingpong("ws@node-24"));
-        let crowded =
-            calm.clone().flag(CONTENDED, "the server waited").flag(CONTENDED, "the client waited");
+        let crowded = calm.clone().flag(CONTENDED, "the server waited").flag(CONTENDED, "the client waited");
         let run = |second: &Made| {
             let mut records = vec![calm.record(1), second.record(2), calm.record(3)];
             // A server's threads wait for one another: of another cell it says nothing.

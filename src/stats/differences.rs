@@ -44,9 +44,13 @@ impl Differences {
         let mut middles: Vec<(f64, usize)> = Vec::with_capacity(rows);
         loop {
             middles.clear();
-            middles.extend(ranges.iter().enumerate().filter(|(_, (low, high))| low < high).map(
-                |(row, (low, high))| (at(row, low.midpoint(*high)), high - low),
-            ));
+            middles.extend(
+                ranges
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, (low, high))| low < high)
+                    .map(|(row, (low, high))| (at(row, low.midpoint(*high)), high - low)),
+            );
             let pivot = weighted_middle(&mut middles)?;
             // How much of each row lies below the pivot, and how much not above it: both shrink from row to row.
             let (mut below, mut upto) = (columns, columns);

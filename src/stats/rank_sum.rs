@@ -141,8 +141,7 @@ fn by_normal(n: usize, m: usize, tail: f64) -> Option<usize> {
 pub fn rank_sum_shift(before: &[f64], after: &[f64], level: f64) -> Option<(f64, Option<Interval>)> {
     let differences = Differences::new(before, after);
     let shift = differences.middle()?;
-    let interval =
-        rank_sum_cut(before.len(), after.len(), level).and_then(|cut| differences.interval(cut));
+    let interval = rank_sum_cut(before.len(), after.len(), level).and_then(|cut| differences.interval(cut));
     Some((shift, interval))
 }
 

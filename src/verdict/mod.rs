@@ -28,5 +28,5 @@ pub use looks::Looks;
 pub use measured::{Measured, MeasuredCell, Values};
 pub use night::{ControlFinding, NIGHT_SCHEMA, Night, judge_night};
 pub use noise::{Noise, learn_noise};
-pub use simulate::{Scenario, Shape, Simulated, SimulatedRow, simulate};
+pub use simulate::{Scenario, Shape, Simulated, SimulatedRow, SimulatedSlowdown, simulate};
 pub use words::{NightVerdict, Verdict};

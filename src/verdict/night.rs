@@ -263,10 +263,12 @@ impl Bench<'_> {
             control.and_then(|control| self.measured.values(control, Metric::Rate)).unwrap_or(&nothing);
         let mut noise = self.noise(cell, metric, &runs, control.is_some());
         if control.is_some() && control_now.is_empty() && noise.weight > 0.0 {
-            return plain(
-                Verdict::NotComparable,
-                "the control has no value to take the machine's move off".to_owned(),
-            );
+            let verdict = match self.measured.disturbed.is_empty() {
+                true => Verdict::NotComparable,
+                // There may be quiet passes yet.
+                false => Verdict::TooFew,
+            };
+            return plain(verdict, "the control has no value to take the machine's move off".to_owned());
         }
         if control.is_none() {
             noise.weight = 0.0;

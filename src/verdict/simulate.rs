@@ -23,8 +23,8 @@ pub struct Scenario {
     pub nights: u32,
     /// Cells of a night, the control not counted.
     pub cells: u32,
-    /// By how much one of the cells is slower, relative; 0 for none.
-    pub slowdown: f64,
+    /// By how much one of the cells is slower, relative: each night is judged once for each.
+    pub slowdowns: Vec<f64>,
     /// Nights that the noise is learned from beforehand; the last 20 of them are the baseline.
     pub calibration: u32,
     /// Passes of each of them.
@@ -64,20 +64,29 @@ impl std::fmt::Display for Shape {
 }
 
 /// What came of simulated nights, as shares.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Simulated {
     /// Nights.
     pub nights: u32,
-    /// Nights in which a cell that was not slower regressed.
+    /// Nights in which a cell regressed and none was slower.
     pub red_without_cause: f64,
-    /// Nights in which the slower cell regressed.
-    pub found: f64,
-    /// Cells that were not slower and came out as `same`.
+    /// For each slowdown of one cell.
+    pub slower: Vec<SimulatedSlowdown>,
+    /// Cells that came out as `same`, when none was slower.
     pub same: f64,
-    /// Cells that were not slower and stayed undecided.
+    /// Cells that stayed undecided, when none was slower.
     pub undecided: f64,
     /// Passes of a cell, on average.
     pub passes: f64,
+}
+
+/// How often a slowdown was found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SimulatedSlowdown {
+    /// By how much a message took longer, relative.
+    pub by: f64,
+    /// Share of nights in which the slower cell regressed.
+    pub found: f64,
 }
 
 /// A scenario and what came of it.
@@ -85,8 +94,6 @@ pub struct Simulated {
 pub struct SimulatedRow {
     /// What the noise is like.
     pub shape: Shape,
-    /// By how much one cell is slower.
-    pub slowdown: f64,
     /// Cells of a night.
     pub cells: u32,
     /// How far a rate may move.
@@ -98,7 +105,9 @@ pub struct SimulatedRow {
 /// Noise as it was recorded: of a cell, within and between the runs of a baseline.
 #[derive(Clone, Debug)]
 struct Recorded {
-    /// Deviations of passes from their run, the control taken off.
+    /// How much of the control's own moves it shares.
+    weight: f64,
+    /// Deviations of passes from their run, so much of the control taken off.
     within: Vec<f64>,
     /// Standard deviation between runs.
     between: f64,
@@ -136,9 +145,7 @@ impl Recorded {
                 values.iter().map(move |value| (value - centre) * (n / (n - 1.0)).sqrt())
             })
             .collect();
-        // The machine's own moves come with the scenario, not with the control's recording.
-        let between = if control.is_some() { noise.between } else { 0.0 };
-        (within.len() > 5).then_some(Recorded { within, between })
+        (within.len() > 5).then_some(Recorded { weight, within, between: noise.between })
     }
 }
 
@@ -161,22 +168,27 @@ pub fn simulate(baseline: &Baseline, scenario: &Scenario) -> Option<Simulated> {
         workers.into_iter().map(|worker| worker.join().expect("a simulation does not panic")).collect()
     });
     let sum = |of: fn(&Tally) -> u64| tallies.iter().map(of).sum::<u64>() as f64;
-    let (nights, cells) = (f64::from(scenario.nights.max(1)), sum(|tally| tally.sound_cells).max(1.0));
+    let (nights, cells) = (f64::from(scenario.nights.max(1)), sum(|tally| tally.cells).max(1.0));
+    let slower = (0..).zip(&scenario.slowdowns).map(|(index, by)| {
+        let found: u64 = tallies.iter().map(|tally| tally.found[index]).sum();
+        SimulatedSlowdown { by: *by, found: found as f64 / nights }
+    });
     Some(Simulated {
         nights: scenario.nights,
         red_without_cause: sum(|tally| tally.red_without_cause) / nights,
-        found: sum(|tally| tally.found) / nights,
+        slower: slower.collect(),
         same: sum(|tally| tally.same) / cells,
         undecided: sum(|tally| tally.undecided) / cells,
-        passes: sum(|tally| tally.passes) / (nights * f64::from(scenario.cells.max(1))),
+        passes: sum(|tally| tally.passes) / cells,
     })
 }
 
 #[derive(Default)]
 struct Tally {
     red_without_cause: u64,
-    found: u64,
-    sound_cells: u64,
+    /// By slowdown.
+    found: Vec<u64>,
+    cells: u64,
     same: u64,
     undecided: u64,
     passes: u64,
@@ -188,7 +200,7 @@ const NIGHTS_OF_A_BASELINE: u32 = 100;
 fn nights_of(recorded: &[Recorded], scenario: &Scenario, nights: std::ops::Range<u32>) -> Tally {
     let looks = Looks::new(scenario.passes, scenario.max_passes);
     let error_rate = scenario.error_rate / f64::from(scenario.cells.max(1));
-    let mut tally = Tally::default();
+    let mut tally = Tally { found: vec![0; scenario.slowdowns.len()], ..Tally::default() };
     let mut world = None;
     for night in nights.clone() {
         let mut random = ChaCha8Rng::seed_from_u64(scenario.seed ^ (u64::from(night) << 20));
@@ -196,23 +208,25 @@ fn nights_of(recorded: &[Recorded], scenario: &Scenario, nights: std::ops::Range
             world = None;
         }
         let cells: &Vec<Known> = world.get_or_insert_with(|| learned(recorded, scenario, &mut random));
-        let pace = pace(scenario.shape, scenario.max_passes, &mut random);
-        let control = series(&recorded[0], Shape::Recorded, &pace, 0.0, &mut random);
+        let machine = Machine::new(recorded, scenario.shape, scenario.max_passes, &mut random);
+        let slow = night as usize % cells.len().max(1);
         let mut red = false;
         for (index, known) in cells.iter().enumerate() {
-            let slower = if index == 0 { -scenario.slowdown.ln_1p() } else { 0.0 };
             let of = &recorded[1 + index % (recorded.len() - 1)];
-            let values = series(of, scenario.shape, &pace, slower, &mut random);
-            let (verdict, passes) = decide(known, &values, &control, scenario, &looks, error_rate);
-            tally.passes += u64::from(passes);
-            if index == 0 && scenario.slowdown > 0.0 {
-                tally.found += u64::from(verdict == Verdict::Regressed);
-                continue;
-            }
-            tally.sound_cells += 1;
+            let values = machine.series(of, scenario.shape, &mut random);
+            let (verdict, passes) = decide(known, &values, &machine.control, scenario, &looks, error_rate);
             red |= verdict == Verdict::Regressed;
+            tally.cells += 1;
+            tally.passes += u64::from(passes);
             tally.same += u64::from(verdict == Verdict::Same);
             tally.undecided += u64::from(verdict.exit() == crate::exit::Exit::Undecided);
+            if index == slow {
+                for (found, by) in tally.found.iter_mut().zip(&scenario.slowdowns) {
+                    let slower: Vec<f64> = values.iter().map(|value| value - by.ln_1p()).collect();
+                    let (verdict, _) = decide(known, &slower, &machine.control, scenario, &looks, error_rate);
+                    *found += u64::from(verdict == Verdict::Regressed);
+                }
+            }
         }
         tally.red_without_cause += u64::from(red);
     }
@@ -228,11 +242,11 @@ struct Known {
 
 /// Nights of unchanged servers: from all of them the noise is learned, the last are the baseline.
 fn learned(recorded: &[Recorded], scenario: &Scenario, random: &mut ChaCha8Rng) -> Vec<Known> {
-    let nights: Vec<(Vec<f64>, Values)> = (0..scenario.calibration)
+    let nights: Vec<(Machine, Values)> = (0..scenario.calibration)
         .map(|_| {
-            let pace = pace(scenario.shape, scenario.calibration_passes, random);
-            let control = as_values(&series(&recorded[0], Shape::Recorded, &pace, 0.0, random));
-            (pace, control)
+            let machine = Machine::new(recorded, scenario.shape, scenario.calibration_passes, random);
+            let control = as_values(&machine.control);
+            (machine, control)
         })
         .collect();
     (0..scenario.cells as usize)
@@ -240,8 +254,8 @@ fn learned(recorded: &[Recorded], scenario: &Scenario, random: &mut ChaCha8Rng) 
             let of = &recorded[1 + index % (recorded.len() - 1)];
             let runs: Vec<(Values, Values)> = nights
                 .iter()
-                .map(|(pace, control)| {
-                    (as_values(&series(of, scenario.shape, pace, 0.0, random)), control.clone())
+                .map(|(machine, control)| {
+                    (as_values(&machine.series(of, scenario.shape, random)), control.clone())
                 })
                 .collect();
             let noise = learn_noise(Metric::Rate, &runs);
@@ -295,6 +309,33 @@ fn decide(
     (verdict, passes)
 }
 
+/// A machine in one night.
+struct Machine {
+    /// Its pace in each pass, which everything shares.
+    pace: Vec<f64>,
+    /// What the control's recording moved by, which each cell shares by its weight.
+    own: Vec<f64>,
+    /// The logarithms of the control's rates.
+    control: Vec<f64>,
+}
+
+impl Machine {
+    fn new(recorded: &[Recorded], shape: Shape, passes: u32, random: &mut ChaCha8Rng) -> Self {
+        let pace = pace(shape, passes, random);
+        // The control has one mode: it is chosen for that.
+        let own = moves(&recorded[0], Shape::Recorded, pace.len(), random);
+        let control = pace.iter().zip(&own).map(|(pace, own)| pace + own).collect();
+        Machine { pace, own, control }
+    }
+
+    /// The logarithms of a cell's rates over the passes.
+    fn series(&self, of: &Recorded, shape: Shape, random: &mut ChaCha8Rng) -> Vec<f64> {
+        let moves = moves(of, shape, self.pace.len(), random);
+        let shared = self.pace.iter().zip(&self.own).map(|(pace, own)| pace + of.weight * own);
+        shared.zip(moves).map(|(shared, own)| shared + own).collect()
+    }
+}
+
 /// The machine's pace in each pass of a night.
 fn pace(shape: Shape, passes: u32, random: &mut ChaCha8Rng) -> Vec<f64> {
     let mut pace = if shape == Shape::Drifting { 0.15 * normal(random) } else { 0.0 };
@@ -308,15 +349,15 @@ fn pace(shape: Shape, passes: u32, random: &mut ChaCha8Rng) -> Vec<f64> {
         .collect()
 }
 
-/// The logarithms of a cell's rates over the passes of a night.
-fn series(of: &Recorded, shape: Shape, pace: &[f64], shift: f64, random: &mut ChaCha8Rng) -> Vec<f64> {
+/// What a recording moves by over the passes of a night.
+fn moves(of: &Recorded, shape: Shape, passes: usize, random: &mut ChaCha8Rng) -> Vec<f64> {
     let night = of.between * normal(random);
-    pace.iter()
-        .map(|pace| {
+    (0..passes)
+        .map(|_| {
             let own = of.within[random.random_range(0..of.within.len())];
             let mode =
                 if shape == Shape::Bimodal && random.random_bool(0.3) { 0.25_f64.ln_1p() } else { 0.0 };
-            pace + night + own + mode + shift
+            night + own + mode
         })
         .collect()
 }
