@@ -80,7 +80,11 @@ mod tests {
             Summary::of(&meta(3, &[calm.id(), node.id()]), records).measured(false)
         };
         let rates = |run: &Measured, of: &Made| {
-            run.values(&of.id(), Metric::Rate).unwrap().values().copied().collect::<Vec<f64>>()
+            run.values(&of.id(), Metric::Rate)
+                .unwrap()
+                .values()
+                .map(|rate| rate.round())
+                .collect::<Vec<f64>>()
         };
         let disturbed = run(&crowded);
         assert_eq!(disturbed.disturbed, [2].into());
