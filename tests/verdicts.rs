@@ -184,6 +184,14 @@ fn a_pass_that_another_program_disturbed_counts_for_nothing() {
     assert_eq!(code(&all), 4, "{}", text(&all));
     assert_eq!(verdict_of(&nights.json(), "relay-delayed"), "too-few");
     assert!(text(&all).contains("something else ran on the control's cores"), "{}", text(&all));
+    // What was not measured at all is missing still, whatever else disturbed the night.
+    let skipped = "[[answer]]\ncells = \"*/relay/*\"\npasses = [2]\nrate = 20000.0\nnoise = 0.03\n\
+                   flags = [{ name = \"contended\", detail = \"the server waited\" }]\n\
+                   [[answer]]\ncells = \"*/relay-delayed/*\"\n\
+                   outcome = { status = \"skipped\", reason = \"not here\" }\n";
+    let without = nights.night(22, 0.03, skipped, &["--against", "auto"]);
+    assert_eq!(code(&without), 3, "{}", text(&without));
+    assert_eq!(verdict_of(&nights.json(), "relay-delayed"), "missing");
     // In one pass of some it takes nothing from the others.
     let one = nights.night(21, 0.03, &crowded("passes = [2]\n"), &["--against", "auto"]);
     assert_eq!(code(&one), 1, "{}", text(&one));

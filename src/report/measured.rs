@@ -31,9 +31,15 @@ impl Summary {
 
     fn measured_cell(&self, cell: &CellSummary, disturbed: &BTreeSet<u32>) -> MeasuredCell {
         let mut metrics = BTreeMap::new();
+        let mut left_out = BTreeSet::new();
         for metric in [Metric::Rate, Metric::P50, Metric::P99, Metric::ServerCpu] {
-            let sound = cell.passes.iter().filter(|pass| !disturbed.contains(&pass.pass));
-            let values: Values = sound.filter_map(|pass| Some((pass.pass, value(pass, metric)?))).collect();
+            let mut values: Values =
+                cell.passes.iter().filter_map(|pass| Some((pass.pass, value(pass, metric)?))).collect();
+            let measured = values.len();
+            values.retain(|pass, _| !disturbed.contains(pass));
+            if values.len() < measured {
+                left_out.insert(metric);
+            }
             if !values.is_empty() {
                 metrics.insert(metric, values);
             }
@@ -48,6 +54,7 @@ impl Summary {
             client: client.unwrap_or_default(),
             metrics,
             unusable: cell.counts.void + cell.counts.failed,
+            left_out,
             trouble: cell.trouble.clone(),
         }
     }

@@ -49,6 +49,8 @@ pub struct MeasuredCell {
     pub metrics: BTreeMap<Metric, Values>,
     /// Passes whose numbers may not be used, or that failed.
     pub unusable: u32,
+    /// Metrics of which it has a value in a disturbed pass, which is left out.
+    pub left_out: BTreeSet<Metric>,
     /// Why it has no values, or fewer than it should.
     pub trouble: Option<String>,
 }

@@ -13,6 +13,7 @@ mod looks;
 mod measured;
 mod night;
 mod noise;
+mod notes;
 mod simulate;
 mod words;
 

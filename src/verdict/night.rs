@@ -4,10 +4,10 @@ use chrono::NaiveDate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::history::differing;
 use super::judge::{Judged, Sides, judge, percent};
 use super::measured::{Measured, MeasuredCell, Values};
 use super::noise::adjusted;
+use super::notes::{notes, versions};
 use super::{AcceptedRun, Baseline, Finding, Limit, Looks, NightVerdict, Noise, Verdict, learn_noise};
 use crate::manifest::{Metric, Rules};
 use crate::plan::CellId;
@@ -93,7 +93,7 @@ pub fn judge_night(
         findings,
         counts,
         versions: versions(baseline, measured),
-        notes: bench.notes(),
+        notes: notes(baseline, measured, rules, day),
     }
 }
 
@@ -151,20 +151,6 @@ fn whole(
         return (NightVerdict::CouldNotTell, "there is nothing to compare".to_owned());
     }
     (NightVerdict::Green, said(&[Verdict::Improved, Verdict::Same]).unwrap_or_default())
-}
-
-fn versions(baseline: &Baseline, measured: &Measured) -> BTreeMap<String, Vec<String>> {
-    let mut changed = BTreeMap::new();
-    for (server, now) in &measured.servers {
-        let Some(before) = baseline.run.iter().rev().find_map(|run| run.servers.get(server)) else {
-            continue;
-        };
-        let lines = differing(before, now);
-        if !lines.is_empty() {
-            changed.insert(server.clone(), lines);
-        }
-    }
-    changed
 }
 
 /// A run on the bench.
@@ -230,7 +216,7 @@ impl Bench<'_> {
                 now.trouble.clone().unwrap_or_else(|| "no pass of it may be used".to_owned()),
             );
         }
-        if values.is_none() && !self.measured.disturbed.is_empty() {
+        if values.is_none() && now.left_out.contains(&metric) {
             return plain(
                 Verdict::TooFew,
                 "something else ran on the control's cores in each of its passes".to_owned(),
@@ -370,51 +356,5 @@ impl Bench<'_> {
                 learn_noise(metric, &pairs)
             }
         }
-    }
-
-    fn notes(&self) -> Vec<String> {
-        let mut notes = Vec::new();
-        if self.baseline.run.len() < 3 {
-            notes.push(format!(
-                "the baseline holds {} accepted run{}: what differs between runs is taken for granted; `runner calibrate` or further `runner accept` learns it",
-                self.baseline.run.len(),
-                if self.baseline.run.len() == 1 { "" } else { "s" }
-            ));
-        }
-        for tolerance in &self.rules.tolerances {
-            if tolerance.expires.is_some_and(|expires| expires < self.day) {
-                notes.push(format!(
-                    "the tolerance of {} for `{}` expired: the default holds again",
-                    percent(tolerance.within),
-                    tolerance.cells
-                ));
-            }
-        }
-        let unusable: Vec<String> = self
-            .measured
-            .cells
-            .iter()
-            .filter(|(_, cell)| cell.unusable > 0 && !cell.metrics.is_empty())
-            .map(|(id, cell)| format!("{id} ({})", cell.unusable))
-            .collect();
-        if !unusable.is_empty() {
-            notes.push(format!("passes that may not be used were left out: {}", unusable.join(", ")));
-        }
-        if !self.measured.disturbed.is_empty() {
-            notes.push(format!(
-                "something else ran on the control's cores in {} of the passes (flag `contended` in its records): they count for nothing; look for another program at that time",
-                self.measured.disturbed.len()
-            ));
-        }
-        if !self.measured.runner_version.is_empty()
-            && self.baseline.run.last().is_some_and(|run| run.runner != self.measured.runner_version)
-        {
-            notes.push(format!(
-                "measured by runner {}, the last accepted run by {}",
-                self.measured.runner_version,
-                self.baseline.run.last().map_or("", |run| run.runner.as_str())
-            ));
-        }
-        notes
     }
 }
